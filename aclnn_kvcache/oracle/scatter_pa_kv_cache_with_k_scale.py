@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Oracle of aclnnScatterPaKvCacheWithKScale."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_FP8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+_FP32 = (np.dtype(np.float32),)
+_SLOTS = (np.dtype(np.int32), np.dtype(np.int64))
+
+# An axis name stands for the extent found where it comes first; "1" for itself.
+_ARGUMENTS = {
+    "key": ("T N Dk", _FP8),
+    "value": ("T N Dv", _FP8),
+    "key_cache": ("B N S Dk", _FP8),
+    "value_cache": ("B N S Dv", _FP8),
+    "slot_mapping": ("T", _SLOTS),
+    "key_scale": ("T N", _FP32),
+    "key_scale_cache": ("B N S 1", _FP32),
+}
+
+
+class ScatterResult(NamedTuple):
+    """The three caches after the call: new, dense arrays of the shapes and dtypes of those passed in."""
+
+    key_cache: Array
+    value_cache: Array
+    key_scale_cache: Array
+
+
+def scatter_pa_kv_cache_with_k_scale(
+    key: Array,
+    value: Array,
+    key_cache: Array,
+    value_cache: Array,
+    slot_mapping: Array,
+    key_scale: Array,
+    key_scale_cache: Array,
+    *,
+    cache_layout: str | None = None,
+) -> ScatterResult:
+    """The caches after aclnnScatterPaKvCacheWithKScale; the arguments stay as they are.
+
+    ================  ============  ==================================================================
+    argument          shape         dtype
+    ================  ============  ==================================================================
+    key               [T, N, Dk]    float8_e4m3fn or float8_e5m2 (of ml_dtypes), one for all four
+    value             [T, N, Dv]    as key; Dv may differ from Dk
+    key_cache         [B, N, S, Dk] as key
+    value_cache       [B, N, S, Dv] as key
+    slot_mapping      [T]           int32 or int64, in tokens: slot = block * S + offset
+    key_scale         [T, N]        float32
+    key_scale_cache   [B, N, S, 1]  float32
+    ================  ============  ==================================================================
+
+    T tokens, N heads, B blocks of S tokens, head sizes Dk and Dv. Any strides. cache_layout is ignored, as the
+    operator ignores it.
+
+    The rule (the operator's contract, restated): token t with slot s = slot_mapping[t], 0 <= s < B * S, replaces for
+    every head n the rows key_cache[s // S, n, s % S], value_cache[s // S, n, s % S] and the entry
+    key_scale_cache[s // S, n, s % S, 0]. Any other slot skips the token. Bytes move unchanged, NaN payloads included;
+    V has no scale.
+
+    There is no `padding` argument: -1 and every other slot out of range are skipped, as in the kernel, so that
+    results can be compared on any slots; refusing them is the task of the session. Two remarks on that:
+
+    * int64 slots of 2**32 and more are skipped, as the contract says, although a device may use their low 32 bits;
+    * duplicate slots in range are refused, for the device's answer to them is undefined.
+
+    Raises TypeError for a dtype (or for what is no array), ValueError for a shape or for duplicate slots.
+    """
+    arguments = {
+        "key": key,
+        "value": value,
+        "key_cache": key_cache,
+        "value_cache": value_cache,
+        "slot_mapping": slot_mapping,
+        "key_scale": key_scale,
+        "key_scale_cache": key_scale_cache,
+    }
+    _check(arguments)
+
+    blocks, _, block_size, _ = key_cache.shape
+    slots = np.asarray(slot_mapping, np.int64)
+    rows = np.flatnonzero((slots >= 0) & (slots < blocks * block_size))
+    slots = slots[rows]
+    _refuse_duplicates(rows, slots, blocks, block_size)
+    block, offset = np.divmod(slots, block_size)
+
+    def scattered(cache: Array, tokens: Array) -> Array:
+        # As unsigned integers, so that no conversion can touch a NaN.
+        bits = np.dtype(f"u{cache.itemsize}")
+        result = np.array(np.asarray(cache).view(bits), order="C")
+        result[block, :, offset] = np.asarray(tokens).view(bits)[rows]
+        return result.view(cache.dtype)
+
+    return ScatterResult(
+        scattered(key_cache, key),
+        scattered(value_cache, value),
+        scattered(key_scale_cache, key_scale[..., np.newaxis]),
+    )
+
+
+def _check(arguments: Mapping[str, Array]) -> None:
+    extents = {"1": 1}
+    for name, (axes, dtypes) in _ARGUMENTS.items():
+        array = arguments[name]
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
+        if array.dtype not in dtypes:
+            hint = "; raw bytes become FP8 by .view(ml_dtypes.float8_e4m3fn)" if dtypes is _FP8 else ""
+            raise TypeError(f"{name}: expected {' or '.join(map(str, dtypes))}, got {array.dtype}{hint}")
+        if dtypes is _FP8 and array.dtype != arguments["key"].dtype:
+            raise TypeError(f"{name}: expected {arguments['key'].dtype} as key has, got {array.dtype}")
+
+        names = axes.split()
+        layout = f"[{', '.join(names)}]"
+        if array.ndim != len(names):
+            raise ValueError(f"{name}: expected {len(names)} axes {layout}, got shape {array.shape}")
+        expected = tuple(extents.setdefault(axis, extent) for axis, extent in zip(names, array.shape, strict=True))
+        if array.shape != expected:
+            raise ValueError(f"{name}: expected shape {layout} = {expected}, got {array.shape}")
+
+
+def _refuse_duplicates(rows: Array, slots: Array, blocks: int, block_size: int) -> None:
+    order = np.argsort(slots, kind="stable")
+    repeats = np.flatnonzero(np.diff(slots[order]) == 0)
+    if repeats.size == 0:
+        return
+    # A stable order keeps rows of one slot ascending: the earliest row that repeats a slot follows its first one.
+    earliest = repeats[np.argmin(order[repeats + 1])]
+    first, second = order[earliest], order[earliest + 1]
+    block, offset = divmod(int(slots[first]), block_size)
+    raise ValueError(
+        f"slot_mapping: rows {rows[first]} and {rows[second]} both hold slot {slots[first]} "
+        f"(block {block} of {blocks}, offset {offset}); the device's answer to duplicates is undefined"
+    )
