@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nnopbase/executor.h"
+
+#include "core/message.h"
+#include "nnopbase/arguments.h"
+#include "nnopbase/export.h"
+#include "opdev/op_errno.h"
+
+SIM_ACLNN_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
+{
+    if (executor == NULL) {
+        return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
+    }
+    sim_executor *object = sim_live_object(SIM_EXECUTOR, executor, __func__, "executor");
+    if (object == NULL) {
+        return ACLNN_ERR_INNER;
+    }
+    if (object->single_use != NULL) {
+        sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor cannot be made repeatable: %s", __func__,
+                    object->single_use);
+        return ACLNN_ERR_INNER;
+    }
+    object->repeatable = true;
+    return ACLNN_SUCCESS;
+}
+
+/* After phase 2 this was a double free on CANN that answered 0 (observed.md, Executors and lifetimes). */
+SIM_ACLNN_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
+{
+    if (executor == NULL) {
+        return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
+    }
+    sim_executor *object = sim_handle_remove(SIM_EXECUTOR, executor);
+    if (object == NULL) {
+        sim_misuse(__func__, "executor %p was consumed or destroyed before, or never was one", (void *)executor);
+        return ACLNN_SUCCESS;
+    }
+    object->release(object);
+    return ACLNN_SUCCESS;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optional beside aclInit (acl_abi 3.4). The one setting of the file, the debug kernel, changes no result; so the file
+   has to be there and its content does not matter. */
+#include <stdio.h>
+
+#include "aclnn/aclnn_base.h"
+#include "core/message.h"
+#include "nnopbase/export.h"
+#include "opdev/op_errno.h"
+
+SIM_ACLNN_EXPORT aclnnStatus aclnnInit(const char *configPath)
+{
+    if (configPath == NULL || configPath[0] == '\0') {
+        return ACLNN_SUCCESS;
+    }
+    FILE *file = fopen(configPath, "re");
+    if (file == NULL) {
+        sim_message("EZ1003", "File_Operation_Error_Open", "%s: %s cannot be opened", __func__, configPath);
+        return ACLNN_ERR_PARAM_INVALID;
+    }
+    fclose(file);
+    return ACLNN_SUCCESS;
+}
+
+SIM_ACLNN_EXPORT aclnnStatus aclnnFinalize(void)
+{
+    return ACLNN_SUCCESS;
+}
