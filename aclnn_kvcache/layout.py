@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape, stride and offset arithmetic: bounds, contiguity, overlap. Everything counts in elements unless it says bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Ints = tuple[int, ...]
+
+
+def dense_strides(shape: Sequence[int]) -> Ints:
+    """Row-major strides of the shape; the last one is 1."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+def canonical_strides(shape: Sequence[int], strides: Sequence[int]) -> Ints:
+    """The strides with those of length-1 axes made what a dense tensor around the next axis would have.
+
+    Such a stride is never walked, and NumPy leaves anything in it (0 after ``[..., None]``), but scatter looks at the
+    last one (phase_1 view path) to choose between the cache itself and a whole-cache copy.
+    """
+    result = list(strides)
+    for axis in range(len(shape) - 1, -1, -1):
+        if shape[axis] == 1:
+            last = axis == len(shape) - 1
+            result[axis] = 1 if last else result[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(result)
+
+
+def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Row-major and without gaps; axes of extent 1 do not count, nor does an empty shape."""
+    if 0 in shape:
+        return True
+    dense = dense_strides(shape)
+    return all(extent == 1 or stride == want for extent, stride, want in zip(shape, strides, dense, strict=True))
+
+
+def bounds(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> tuple[int, int]:
+    """First element touched, and one past the last; equal for an empty shape."""
+    if 0 in shape:
+        return offset, offset
+    reach = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    return offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0) + 1
+
+
+def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
+    """Whether two indices of the array reach one element. Exact; reads no element."""
+    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    if 0 in array.shape or not axes:
+        return False
+    reach = array.itemsize
+    for stride, extent in axes:
+        if stride < reach:
+            break
+        reach = stride * (extent - 1) + reach
+    else:
+        return False
+    return any(_revisits(array, axis) for axis in range(array.ndim))
+
+
+def _revisits(array: np.ndarray[Any, Any], axis: int) -> bool:
+    """Whether some step along this axis, with any steps along the axes behind it, comes back to the same bytes."""
+    if array.shape[axis] == 1:
+        return False
+    behind = range(axis + 1, array.ndim)
+    shape = (array.shape[axis] - 1, *(2 * array.shape[k] - 1 for k in behind))
+    start = array.strides[axis] - sum((array.shape[k] - 1) * array.strides[k] for k in behind)
+    steps = phantom(start, shape, array.strides[axis:], array.dtype)
+    return share_memory(steps, phantom(0, (1,), (array.itemsize,), array.dtype))
+
+
+def share_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether the two arrays have an element's bytes in common. Exact where NumPy can tell, else True."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=1_000_000))
+    except (RuntimeError, OverflowError):  # too hard: taken as overlapping, the safe side
+        return True
+
+
+class _Phantom:
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+_BASE = 1 << 62
+
+
+def phantom(address: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array object (strides in bytes) over memory that is never read: for NumPy's index and overlap arithmetic.
+
+    Device addresses are not the host's to touch; ``shares_memory`` and basic indexing only compute with them.
+    """
+    interface = {
+        "version": 3,
+        "shape": tuple(shape),
+        "strides": tuple(strides),
+        "typestr": f"|V{dtype.itemsize}",
+        "data": (_BASE + address, False),
+    }
+    return np.asarray(_Phantom(interface))
+
+
+def phantom_offset(view: np.ndarray[Any, Any]) -> int:
+    """The address of a phantom's (or of a view of one) first element."""
+    return int(view.__array_interface__["data"][0]) - _BASE
+
+
+def decode_slot(slot: int, block_size: int) -> tuple[int, int]:
+    """Block and offset of a slot."""
+    return divmod(slot, block_size)
+
+
+def element_count(shape: Sequence[int]) -> int:
+    return math.prod(shape)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the libraries may be, in order, each place with its reason. Nothing is opened here.
+
+The order: the ``library_dir`` argument; ``ACLNN_KVCACHE_LIB_DIR``; else the folders of the installation
+(``ASCEND_HOME_PATH``, ``ASCEND_TOOLKIT_HOME``, the default install roots, the system loader), with custom operator
+packages before the operator libraries of the folder, ordered as CANN orders them. The working directory and relative
+paths are never searched.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+RUNTIME = ("libascendcl.so", "libacl_rt.so")
+SUPPORT = ("libnnopbase.so",)
+OPERATORS = ("libopapi_transformer.so", "libopapi.so")
+CUSTOM = "libcust_opapi.so"
+
+OVERRIDE = "ACLNN_KVCACHE_LIB_DIR"
+BACKENDS = ("auto", "cann", "simulator")
+
+
+class Folder(NamedTuple):
+    """A folder that may hold a whole set of libraries; an empty path stands for the system loader."""
+
+    path: str
+    reason: str
+    skipped: str = ""
+    """Why it is not searched, or empty."""
+
+
+class Candidate(NamedTuple):
+    path: str
+    reason: str
+    skipped: str = ""
+
+
+def folders(backend: str, library_dir: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> list[Folder]:
+    """The folders to search for the backend, best first.
+
+    A folder named by the argument or by ``ACLNN_KVCACHE_LIB_DIR`` is the only one: what it lacks is not taken from
+    elsewhere, so that two installations never mix.
+    """
+    if library_dir is not None:
+        return [_absolute(os.fspath(library_dir), "the library_dir argument")]
+    if environ.get(OVERRIDE):
+        return [_absolute(environ[OVERRIDE], f"environment variable {OVERRIDE}")]
+    if backend == "simulator":
+        return list(_bundled())
+    return [*_installations(environ), *_loader_path(environ)]
+
+
+def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candidate]:
+    """The libraries that may hold an operator, first hit wins: custom packages, then those of the folder."""
+    found = [] if _is_explicit(folder) else list(_custom_packages(environ))
+    if not folder.path:
+        return found + [Candidate(name, folder.reason) for name in OPERATORS]
+    split = sorted(path.name for path in Path(folder.path).glob("libopapi_*.so"))
+    names = dict.fromkeys([CUSTOM, *OPERATORS[:1], *split, *OPERATORS[1:]])
+    return found + [Candidate(str(Path(folder.path, name)), folder.reason) for name in names]
+
+
+def _is_explicit(folder: Folder) -> bool:
+    return "library_dir" in folder.reason or OVERRIDE in folder.reason or "bundled" in folder.reason
+
+
+def _absolute(path: str, reason: str) -> Folder:
+    return Folder(path, reason, "" if os.path.isabs(path) else "a relative path is never searched")
+
+
+def _bundled() -> Iterator[Folder]:
+    import aclnn_kvcache
+
+    # An editable install keeps built files beside site-packages and the sources in the checkout.
+    for package in aclnn_kvcache.__path__:
+        yield Folder(str(Path(package, "simulator", "lib")), "the simulator bundled with this package")
+
+
+def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:
+    home = environ.get("HOME", "")
+    roots = [(environ.get(name, ""), f"environment variable {name}") for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")]
+    roots += [
+        (root, "default install root")
+        for root in (
+            "/usr/local/Ascend/cann",
+            f"{home}/Ascend/cann",
+            "/opt/Ascend/cann",
+            "/usr/local/Ascend/ascend-toolkit/latest",
+            f"{home}/Ascend/ascend-toolkit/latest",
+        )
+    ]
+    for root, reason in roots:
+        if root:
+            for folder in ("lib64", f"{platform.machine()}-linux/lib64"):
+                yield _absolute(os.path.join(root, folder), reason)
+
+
+def _loader_path(environ: Mapping[str, str]) -> Iterator[Folder]:
+    entries = environ["LD_LIBRARY_PATH"].split(":") if environ.get("LD_LIBRARY_PATH") else []
+    for entry in entries:
+        yield _absolute(entry, "an entry of LD_LIBRARY_PATH")
+    # The loader itself would search relative entries of LD_LIBRARY_PATH, an empty one being the working directory.
+    relative = not all(os.path.isabs(entry) for entry in entries)
+    yield Folder("", "the system loader", "LD_LIBRARY_PATH has a relative or empty entry" if relative else "")
+
+
+def _custom_packages(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    """ASCEND_CUSTOM_OPP_PATH, then the vendors of ASCEND_OPP_PATH by their load_priority."""
+    for package in filter(None, environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":")):
+        yield _custom(package, "environment variable ASCEND_CUSTOM_OPP_PATH")
+    vendors = Path(environ.get("ASCEND_OPP_PATH", ""), "vendors")
+    config = vendors / "config.ini"
+    if not vendors.is_absolute() or not config.is_file():
+        return
+    for line in config.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("load_priority="):
+            for vendor in filter(None, map(str.strip, line.partition("=")[2].split(","))):
+                yield _custom(str(vendors / vendor), f"load_priority in {config}")
+            return
+
+
+def _custom(package: str, reason: str) -> Candidate:
+    path = os.path.join(package, "op_api", "lib", CUSTOM)
+    if not os.path.isabs(path):
+        return Candidate(path, reason, "a relative path is never searched")
+    path = os.path.realpath(path)
+    if os.path.exists(path):
+        owner = os.stat(path).st_uid
+        # CANN's own rule: a library that another ordinary user could have put there is not loaded.
+        if owner not in (os.geteuid(), 0):
+            return Candidate(path, reason, f"owned by user {owner}, neither root nor this user")
+    return Candidate(path, reason)

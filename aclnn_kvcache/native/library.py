@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only dlopen: loads a set of libraries, tells which backend it is, and binds functions one by one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from aclnn_kvcache.errors import AbiMismatchError, ArgumentError, LibraryConflictError, LibraryNotFoundError, SymbolNotFoundError
+from aclnn_kvcache.native import discovery
+from aclnn_kvcache.native.abi import installed_prototype
+from aclnn_kvcache.native.prototypes import Prototype, declarations
+
+SIMULATOR_SYMBOL = "aclsim_version"
+"""Only the simulator exports this; it is the one thing that tells it from CANN."""
+
+SOURCE_HINT = (
+    "On an Ascend host run 'source <CANN root>/set_env.sh' before starting Python (setting os.environ now is too late "
+    "for the loader). Without an NPU ask for backend=\"simulator\"."
+)
+
+
+class Attempt(NamedTuple):
+    """One candidate and what came of it."""
+
+    path: str
+    reason: str
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.reason}): {self.result}"
+
+
+class _Loaded(NamedTuple):
+    path: str
+    handle: ctypes.CDLL
+
+
+class Library:
+    """A loaded set of CANN's libraries.
+
+    C functions are attributes: ``library.aclrtMalloc(...)`` binds the symbol at first use, opening operator libraries
+    in order until one exports it. Attributes of its own: ``backend`` ("cann" or "simulator"), ``paths`` (the files
+    opened so far), ``attempts`` (every candidate tried so far).
+    """
+
+    def __init__(self, folder: discovery.Folder, runtime: _Loaded, support: _Loaded, attempts: list[Attempt]) -> None:
+        self.backend = "simulator" if hasattr(runtime.handle, SIMULATOR_SYMBOL) else "cann"
+        self.attempts = attempts
+        self._by_folder = {"acl": [runtime], "aclsim": [runtime], "aclnn": [support], "aclnnop": []}
+        self._unopened = discovery.operator_libraries(folder, os.environ)[::-1]
+        self._lock = threading.RLock()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item.path for items in self._by_folder.values() for item in items))
+
+    def function(self, name: str) -> Any:
+        """The typed C function.
+
+        Raises SymbolNotFoundError if the libraries do not export it, AbiMismatchError if the operator header installed
+        with them gives it other arguments, AttributeError if none of our headers declares it.
+        """
+        prototype = declarations().prototypes.get(name)
+        if prototype is None:
+            raise AttributeError(name)
+        with self._lock:
+            library = self._home(prototype)
+            _check_abi(prototype, library.path)
+            function = library.handle[name]
+            function.restype = prototype.result
+            function.argtypes = [parameter.ctype for parameter in prototype.parameters]
+            self.__dict__[name] = function
+            return function
+
+    def __getattr__(self, name: str) -> Any:
+        return self.function(name)
+
+    def _home(self, prototype: Prototype) -> _Loaded:
+        layer = prototype.header.partition("/")[0]
+        opened = self._by_folder[layer]
+        position = 0
+        while position < len(opened) or (layer == "aclnnop" and self._open_next_operator_library()):
+            if position < len(opened):
+                if hasattr(opened[position].handle, prototype.name):
+                    return opened[position]
+                position += 1
+        raise SymbolNotFoundError(
+            f"{prototype.name} is not exported by {', '.join(item.path for item in opened) or 'any operator library'}: "
+            f"this CANN is older than the function, or the operator package that holds it is not installed. "
+            f"{_listing(self.attempts)}"
+        )
+
+    def _open_next_operator_library(self) -> bool:
+        """Tries the next candidate; False when there is none left."""
+        if not self._unopened:
+            return False
+        candidate = self._unopened.pop()
+        if candidate.skipped:
+            self.attempts.append(Attempt(candidate.path, candidate.reason, f"skipped: {candidate.skipped}"))
+        elif operator := _open(candidate.path, candidate.reason, self.attempts):
+            self._by_folder["aclnnop"].append(operator)
+        return True
+
+
+_lock = threading.Lock()
+_loaded: dict[str, Library] = {}
+
+
+def load(backend: str = "auto", library_dir: str | os.PathLike[str] | None = None) -> Library:
+    """Loads the libraries of a backend, once per process.
+
+    ``backend`` is "auto" or "cann" (an installation of CANN; "auto" also takes a simulator that ``library_dir`` or
+    ``ACLNN_KVCACHE_LIB_DIR`` names), or "simulator". Raises LibraryNotFoundError, or LibraryConflictError if the
+    process holds other libraries of the same names.
+    """
+    if backend not in discovery.BACKENDS:
+        raise ArgumentError("backend", " or ".join(map(repr, discovery.BACKENDS)), repr(backend))
+    with _lock:
+        attempts: list[Attempt] = []
+        for folder in discovery.folders(backend, library_dir, os.environ):
+            library = _load_folder(folder, attempts)
+            if library is None:
+                continue
+            if backend in ("auto", library.backend):
+                return library
+            attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
+        raise LibraryNotFoundError(_not_found(backend, attempts))
+
+
+_NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
+
+
+def _load_folder(folder: discovery.Folder, attempts: list[Attempt]) -> Library | None:
+    if folder.skipped:
+        attempts.append(Attempt(folder.path or "system loader", folder.reason, f"skipped: {folder.skipped}"))
+        return None
+    runtime = _first(folder, discovery.RUNTIME, attempts)
+    if runtime is None:
+        return None
+    if runtime.path in _loaded:
+        return _loaded[runtime.path]
+    support = _first(folder, discovery.SUPPORT, attempts)
+    if support is None:
+        return None
+    return _loaded.setdefault(runtime.path, Library(folder, runtime, support, attempts))
+
+
+def _first(folder: discovery.Folder, names: Iterable[str], attempts: list[Attempt]) -> _Loaded | None:
+    paths = (os.path.join(folder.path, name) if folder.path else name for name in names)
+    return next((found for path in paths if (found := _open(path, folder.reason, attempts))), None)
+
+
+def _open(path: str, reason: str, attempts: list[Attempt]) -> _Loaded | None:
+    if os.path.isabs(path):
+        if not os.path.exists(path):
+            attempts.append(Attempt(path, reason, "no such file"))
+            return None
+        path = os.path.realpath(path)
+        _refuse_second_set(path)
+    try:
+        handle = ctypes.CDLL(path)
+    except OSError as error:
+        attempts.append(Attempt(path, reason, f"the loader says: {error}"))
+        return None
+    path = _mapped(os.path.basename(path)) or path
+    attempts.append(Attempt(path, reason, "loaded"))
+    return _Loaded(path, handle)
+
+
+def _refuse_second_set(path: str) -> None:
+    """The loader resolves dependencies by soname: two libraries of one name in a process would call each other."""
+    other = _mapped(os.path.basename(path))
+    if other is not None and not os.path.samefile(other, path):
+        raise LibraryConflictError(
+            f"{path} cannot be loaded: this process already holds {other}. Two sets of these libraries, such as CANN "
+            f"and the simulator, cannot live in one process; start another process for this one."
+        )
+
+
+def _mapped(name: str) -> str | None:
+    """The file of that name that is mapped into this process."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if path and os.path.basename(path) == name and os.path.exists("/" + path):
+                return "/" + path
+    return None
+
+
+def _check_abi(prototype: Prototype, library_path: str) -> None:
+    installed = installed_prototype(prototype, library_path)
+    if installed is not None and installed.types() != prototype.types():
+        raise AbiMismatchError(
+            f"{library_path} exports {prototype.name}, but the header installed with it, {installed.header}, gives it "
+            f"other arguments.\n  installed: {installed}\n  expected:  {prototype}\n  It is not called. Use a CANN "
+            f"release whose header has the expected arguments, or a package version made for this one."
+        )
+
+
+def _not_found(backend: str, attempts: list[Attempt]) -> str:
+    if backend == "simulator":
+        head = "The simulator's libraries are not there"
+        hint = "They are built when the package is installed; that needs a C compiler. Install one (gcc or clang), then reinstall."
+    else:
+        head, hint = "No CANN libraries could be loaded", SOURCE_HINT
+    return f"{head}. {hint}\n{_listing(attempts)}"
+
+
+def _listing(attempts: Iterable[Attempt]) -> str:
+    return "Tried, in this order:\n" + "\n".join(f"  {attempt}" for attempt in attempts)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Device memory: buffers, and arrays that view them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aclnn_kvcache import layout
+from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.resource import Resource
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.runtime.stream import Stream
+
+HUGE_FIRST = 0
+HBM = 1
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+
+
+class DeviceBuffer(Resource):
+    """A block of device memory, allocated here or borrowed."""
+
+    def __init__(self, device: Device, nbytes: int, pointer: int | None = None, owner: object = None) -> None:
+        """Allocates; with ``pointer`` borrows a block that is never freed here, holding ``owner`` meanwhile.
+
+        Raises OutOfDeviceMemory with the size asked for and the sizes free and in all.
+        """
+        self.nbytes = nbytes
+        self.owner = owner
+        if pointer is not None or nbytes == 0:
+            self.pointer = pointer or 0
+            super().__init__(device, None)
+            return
+        made = ctypes.c_void_p()
+        try:
+            device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
+        except OutOfDeviceMemory as error:
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
+            error.add_detail(f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
+            raise
+        self.pointer = made.value or 0
+        super().__init__(device, lambda owner: owner.call("aclrtFree", made.value))
+
+    def streams_in_use(self) -> list[Stream]:
+        from aclnn_kvcache.runtime.stream import Stream
+
+        return [stream for stream in self.device.resources(Stream) if stream.uses(self)]
+
+    def close(self) -> None:
+        """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
+        if not self.closed and not self.device.closed:
+            for stream in self.streams_in_use():
+                stream.synchronize()
+        super().close()
+
+
+class DeviceArray:
+    """An array in device memory: a dense one of its own, a borrowed one, or a view.
+
+    ``shape``, ``dtype`` and ``strides`` (in bytes) as in NumPy; ``ptr`` is the address of the first element, for
+    passing on and not for the host to touch. Indexing with integers, slices, ``...`` and ``None``, and ``transpose``,
+    give views, which keep the buffer alive and see the same bytes.
+    """
+
+    __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
+
+    def __init__(
+        self, buffer: DeviceBuffer, shape: Sequence[int], dtype: np.dtype[Any], strides: Sequence[int], offset: int = 0
+    ) -> None:
+        self.buffer = buffer
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.strides = tuple(strides)
+        self.offset = offset
+        """Bytes from the start of the buffer to the first element."""
+
+    @property
+    def ptr(self) -> int:
+        self.buffer.require_open()
+        return self.buffer.pointer + self.offset
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return layout.element_count(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def closed(self) -> bool:
+        return self.buffer.closed or self.buffer.device.closed
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        for part in index if isinstance(index, tuple) else (index,):
+            if not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))) or part is True or part is False:
+                raise ArgumentError("index", "integers, slices, ... or None", repr(part), "views cannot be indexed by arrays")
+        return self._view(self.phantom()[index if isinstance(index, tuple) else (index,)])
+
+    def transpose(self, *axes: int) -> DeviceArray:
+        """A view with its axes in another order, reversed if none are given."""
+        return self._view(self.phantom().transpose(*axes))
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A dense copy on the host, after waiting for queued work that uses the memory.
+
+        Raises DeviceFaultError if that work failed, ClosedError.
+        """
+        self.buffer.require_open()
+        for stream in self.buffer.streams_in_use():
+            stream.synchronize()
+        low, high = layout.bounds(self.shape, self.strides)
+        span = np.empty(max(high - 1 + self.dtype.itemsize - low, 0) if self.size else 0, np.uint8)
+        if span.size:
+            source = self.ptr + low
+            self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, source, span.nbytes, DEVICE_TO_HOST)
+        view = np.ndarray(self.shape, self.dtype, span, -low, self.strides)
+        return np.array(view, order="C", copy=True)
+
+    def close(self) -> None:
+        """Frees the memory, for all views of it, after waiting for queued work that uses it. Idempotent."""
+        self.buffer.close()
+
+    def phantom(self) -> np.ndarray[Any, Any]:
+        """This array's layout, for index and overlap arithmetic."""
+        return layout.phantom(self.offset, self.shape, self.strides, self.dtype)
+
+    def _view(self, phantom: np.ndarray[Any, Any]) -> DeviceArray:
+        return DeviceArray(self.buffer, phantom.shape, self.dtype, phantom.strides, layout.phantom_offset(phantom))
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"at {self.buffer.pointer + self.offset:#x}"
+        return f"<DeviceArray {self.dtype.name}{list(self.shape)} strides {list(self.strides)} {state}>"
+
+
+def empty(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> DeviceArray:
+    """A dense array with whatever bytes the memory holds."""
+    buffer = DeviceBuffer(device, layout.element_count(shape) * dtype.itemsize)
+    return DeviceArray(buffer, shape, dtype, [stride * dtype.itemsize for stride in layout.dense_strides(shape)])
+
+
+def upload(device: Device, array: np.ndarray[Any, Any]) -> DeviceArray:
+    """A dense device copy of a host array of any strides. Returns when the bytes are there."""
+    result = empty(device, array.shape, array.dtype)
+    if array.size:
+        dense = np.ascontiguousarray(array)
+        device.call("aclrtMemcpy", result.ptr, result.nbytes, address(dense), result.nbytes, HOST_TO_DEVICE)
+    return result
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ACL in this process: who initialised it, how many sessions use it, and what a fork leaves of it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from typing import Protocol
+
+from aclnn_kvcache.errors import ForkedProcessError, SymbolNotFoundError, check
+from aclnn_kvcache.native.library import Library
+
+ALREADY_INITIALISED = 100002
+
+
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+class Process:
+    """The initialisation of ACL through one library set, counted.
+
+    The first ``acquire`` calls aclInit. If that answers 100002 somebody else owns ACL, and nothing here ever finalises
+    it; if it answers 0, the last ``release`` gives our reference back.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._users = 0
+        self._owner = False
+        self._lock = threading.Lock()
+
+    def acquire(self) -> None:
+        """Raises ForkedProcessError in a forked child, AclError if ACL cannot be initialised."""
+        refuse_after_fork()
+        with self._lock:
+            if self._users == 0:
+                _watch_process()
+                status = self.library.aclInit(None)
+                self._owner = status == 0
+                if status != ALREADY_INITIALISED:
+                    check(status, "aclInit", self.library.aclGetRecentErrMsg)
+            self._users += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._owner:
+                self._owner = False
+                api = self._finalize_api()
+                check(getattr(self.library, api)(*([None] if api == "aclFinalizeReference" else [])), api)
+
+    def _finalize_api(self) -> str:
+        # aclFinalize ends ACL for everybody, whoever else took a reference since; this one gives back only ours.
+        try:
+            self.library.function("aclFinalizeReference")
+        except SymbolNotFoundError:
+            return "aclFinalize"
+        return "aclFinalizeReference"
+
+
+_processes: dict[int, Process] = {}
+_processes_lock = threading.Lock()
+_open_at_exit: weakref.WeakSet[Closeable] = weakref.WeakSet()
+_watching = False
+_forked = False
+
+
+def process_of(library: Library) -> Process:
+    """The one Process of a library set."""
+    with _processes_lock:
+        return _processes.setdefault(id(library), Process(library))
+
+
+def close_at_exit(closeable: Closeable) -> None:
+    """Has ``close`` called before the interpreter ends, unless the object is gone by then."""
+    _open_at_exit.add(closeable)
+
+
+def refuse_after_fork() -> None:
+    if _forked:
+        raise ForkedProcessError(
+            "this process was forked from one that had initialised ACL; device, streams and memory do not survive a "
+            'fork. Use multiprocessing with the "spawn" start method, or open the first session after the fork.'
+        )
+
+
+def forked() -> bool:
+    return _forked
+
+
+def _watch_process() -> None:
+    global _watching
+    if not _watching:
+        _watching = True
+        os.register_at_fork(after_in_child=_mark_forked)
+        atexit.register(_close_all)
+
+
+def _mark_forked() -> None:
+    global _forked
+    _forked = True
+
+
+def _close_all() -> None:
+    for closeable in list(_open_at_exit):
+        try:
+            closeable.close()
+        except Exception:  # nobody is left to handle it, and the exit code is the program's
+            continue

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all native resources share: one owner, closed once, silent when collected."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar
+
+from aclnn_kvcache.errors import ClosedError, KvCacheError
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.process import forked
+
+
+class Resource:
+    """A native handle. ``destroy`` is called once with it: by ``close``, by the device's close, or on collection."""
+
+    close_order: ClassVar[int] = 0
+    """Lower ones are closed first when the device closes."""
+
+    def __init__(self, device: Device, destroy: Callable[[Device], None] | None) -> None:
+        self.device = device
+        self.closed = False
+        self._destroy = destroy
+        # The callback must not hold the resource; it holds the device, which is thereby closed last.
+        self._collected = weakref.finalize(self, _on_collection, device, destroy)
+        self._collected.atexit = False
+        device.adopt(self)
+
+    def before_close(self) -> None:
+        """Called on every resource of a device before the first of them is closed."""
+
+    def close(self) -> None:
+        """Idempotent. In a forked child it only marks the object: the handle is the parent's."""
+        if self._collected.detach() is None:
+            return
+        self.closed = True
+        if self._destroy is not None and not self.device.closed and not forked():
+            self._destroy(self.device)
+
+    def require_open(self) -> None:
+        if self.closed or self.device.closed:
+            raise ClosedError(f"this {type(self).__name__} is closed")
+
+
+def _on_collection(device: Device, destroy: Callable[[Device], None] | None) -> None:
+    if destroy is not None and not device.closed and not forked():
+        with suppress(KvCacheError):
+            destroy(device)

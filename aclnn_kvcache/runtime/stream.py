@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams, and what their queued work keeps alive."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+
+from aclnn_kvcache.errors import DeviceFaultError
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.event import Event, milliseconds
+from aclnn_kvcache.runtime.resource import Resource
+from aclnn_kvcache.runtime.workspace import Workspace
+
+FLIGHT = 64
+"""Objects kept per event; larger means fewer events and later release."""
+
+
+class Stream(Resource):
+    """A queue of device work, own or borrowed.
+
+    Everything that queued work uses is retained until the stream has passed it: a synchronise releases all of it, and
+    on a stream that is never synchronised events in between do.
+    """
+
+    close_order = 2
+
+    def __init__(self, device: Device, handle: int | None = None) -> None:
+        """Makes a stream; with ``handle`` borrows somebody else's, which is then never destroyed here."""
+        self.borrowed = handle is not None
+        if handle is None:
+            made = ctypes.c_void_p()
+            device.call("aclrtCreateStream", ctypes.byref(made))
+            handle = made.value
+        self.handle = handle
+        self.lock = threading.RLock()
+        self.workspace = Workspace(device)
+        self._flights: deque[tuple[Event | None, list[object]]] = deque()
+        self._flight: list[object] = []
+        self._spare_events: list[Event] = []
+        destroy = None if self.borrowed else lambda owner: owner.call("aclrtDestroyStream", handle)
+        super().__init__(device, destroy)
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Waits until all work queued so far is done, at most ``timeout`` seconds.
+
+        Raises SynchronizeTimeoutError (the work goes on), or DeviceFaultError if queued work failed.
+        """
+        self.require_open()
+        with self.lock:
+            last = self._end_flight(None)
+        try:
+            self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, milliseconds(timeout))
+        except DeviceFaultError:
+            self._land(last)
+            raise
+        self._land(last)
+
+    def query(self) -> bool:
+        """Whether all queued work is done."""
+        self.require_open()
+        status = ctypes.c_int()
+        self.device.call("aclrtStreamQuery", self.handle, ctypes.byref(status))
+        return status.value == 0
+
+    def wait(self, event: Event) -> None:
+        """Work queued from now on starts after the event's latest record has been passed."""
+        self.require_open()
+        event.require_open()
+        self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
+        self.retain(event)
+
+    def retain(self, *objects: object) -> None:
+        """Keeps the objects alive until the stream has passed what is queued now."""
+        with self.lock:
+            self._flight.extend(objects)
+            if len(self._flight) >= FLIGHT:
+                event = self._spare_events.pop() if self._spare_events else Event(self.device)
+                self.device.call("aclrtRecordEvent", event.handle, self.handle)
+                self._end_flight(event)
+                while self._flights and (first := self._flights[0][0]) is not None and first.query():
+                    self._spare_events.append(first)
+                    self._flights.popleft()
+
+    def uses(self, thing: object) -> bool:
+        """Whether queued work that was not seen to end uses this object."""
+        with self.lock:
+            return any(thing is kept for _, flight in (*self._flights, (None, self._flight)) for kept in flight)
+
+    def before_close(self) -> None:
+        self.synchronize()
+
+    def close(self) -> None:
+        """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
+        if self.closed:
+            return
+        try:
+            if not self.device.closed:
+                self.synchronize()
+        finally:
+            super().close()
+            self.workspace.close()
+            for event in self._spare_events:
+                event.close()
+
+    def _end_flight(self, event: Event | None) -> list[object]:
+        flight, self._flight = self._flight, []
+        self._flights.append((event, flight))
+        return flight
+
+    def _land(self, last: list[object]) -> None:
+        with self.lock:
+            while self._flights and any(flight is last for _, flight in self._flights):
+                event, _ = self._flights.popleft()
+                if event is not None:
+                    self._spare_events.append(event)
