@@ -119,7 +119,7 @@ def compare(actual: Array, expected: Array, rule: str = "exact", *, before: Arra
     """
     if rule not in _RULES:
         raise ValueError(f"rule: expected one of {', '.join(map(repr, _RULES))}, got {rule!r}")
-    arrays = {"actual": actual, "expected": expected} | ({} if before is None else {"before": before})
+    arrays = {"expected": expected, "actual": actual} | ({} if before is None else {"before": before})
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
@@ -131,7 +131,7 @@ def compare(actual: Array, expected: Array, rule: str = "exact", *, before: Arra
             raise ValueError(f"{name}: expected shape {expected.shape} as expected has, got {array.shape}")
 
     accepts = _RULES[rule]
-    rows = [np.atleast_1d(np.asarray(array)) for array in arrays.values()]
+    rows = [np.atleast_1d(np.asarray(array)) for array in (actual, expected, before) if array is not None]
     counts = dict.fromkeys(_WITHOUT_BEFORE if before is None else _WITH_BEFORE, 0)
     first: dict[str, Row] = {}
     for block in _blocks(rows[0].shape):
