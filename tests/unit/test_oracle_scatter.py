@@ -109,6 +109,12 @@ def test_case_d4_duplicates_are_refused(slots, message):
     assert "undefined" in str(error.value)
 
 
+def test_the_first_pair_of_many_duplicates_is_named():
+    slots = [-1, *range(200), 64, *[3] * 50, *[64] * 50]
+    with pytest.raises(ValueError, match=r"rows 65 and 201 both hold slot 64 \(block 16 of 50, offset 0\)"):
+        run(case(slots, blocks=50, size=4))
+
+
 def test_equal_slots_out_of_range_are_no_duplicates():
     result = check(case([-1, 8, -1, 8, 3], blocks=2, size=4))
     assert np.count_nonzero(result.key_scale_cache[..., 0].view(np.uint32) != np.float32(-1).view(np.uint32)) == 1
