@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving tensors of a repeatable executor another storage base. Every operator here is a composite one, and those know
    the tensor object only: index and irIndex are not looked at (acl_abi 3.5). */
+#include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "nnopbase/executor.h"
-#include "nnopbase/export.h"
 #include "nnopbase/holders.h"
 #include "nnopbase/tensor.h"
 #include "opdev/op_errno.h"
@@ -57,14 +57,14 @@ static aclnnStatus refresh_member(const char *function, const aclOpExecutor *exe
 
 /* Inputs, outputs and both counted together differ for generated operators only; each name has two spellings. */
 #define DEFINE_REFRESH(name)                                                                                           \
-    SIM_ACLNN_EXPORT aclnnStatus name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)      \
+    SIM_EXPORT aclnnStatus name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)      \
     {                                                                                                                  \
         (void)index;                                                                                                   \
         return refresh(__func__, executor, tensor, addr);                                                              \
     }
 
 #define DEFINE_DYNAMIC_REFRESH(name)                                                                                   \
-    SIM_ACLNN_EXPORT aclnnStatus name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,             \
+    SIM_EXPORT aclnnStatus name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,             \
                                       aclTensorList *tensors, void *addr)                                              \
     {                                                                                                                  \
         (void)irIndex;                                                                                                 \

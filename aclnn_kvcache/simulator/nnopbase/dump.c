@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 #include "aclnn/acl_meta.h"
+#include "core/export.h"
 #include "core/message.h"
-#include "nnopbase/export.h"
 #include "opdev/op_errno.h"
 
-SIM_ACLNN_EXPORT aclnnStatus aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors,
-                                              size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
+SIM_EXPORT aclnnStatus aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors,
+                                        size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
 {
     (void)opType;
     (void)opName;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nnopbase/executor.h"
 
+#include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
-#include "nnopbase/export.h"
 #include "opdev/op_errno.h"
 
-SIM_ACLNN_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
+SIM_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
 {
     if (executor == NULL) {
         return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
@@ -25,7 +25,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *execut
 }
 
 /* After phase 2 this was a double free on CANN that answered 0 (observed.md, Executors and lifetimes). */
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
+SIM_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
 {
     if (executor == NULL) {
         return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
-#include "nnopbase/export.h"
 #include "opdev/op_errno.h"
 
 void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t item_bytes)
@@ -63,57 +63,57 @@ static aclnnStatus give_size(sim_kind kind, const void *handle, const char *para
     return ACLNN_SUCCESS;
 }
 
-SIM_ACLNN_EXPORT aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
+SIM_EXPORT aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
 {
     return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value);
 }
 
-SIM_ACLNN_EXPORT aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
+SIM_EXPORT aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
 {
     return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value);
 }
 
-SIM_ACLNN_EXPORT aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
+SIM_EXPORT aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
 {
     return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyIntArray(const aclIntArray *array)
+SIM_EXPORT aclnnStatus aclDestroyIntArray(const aclIntArray *array)
 {
     return destroy(SIM_INT_ARRAY, array, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyFloatArray(const aclFloatArray *array)
+SIM_EXPORT aclnnStatus aclDestroyFloatArray(const aclFloatArray *array)
 {
     return destroy(SIM_FLOAT_ARRAY, array, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyBoolArray(const aclBoolArray *array)
+SIM_EXPORT aclnnStatus aclDestroyBoolArray(const aclBoolArray *array)
 {
     return destroy(SIM_BOOL_ARRAY, array, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size)
+SIM_EXPORT aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size)
 {
     return give_size(SIM_INT_ARRAY, array, "array", size, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size)
+SIM_EXPORT aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size)
 {
     return give_size(SIM_FLOAT_ARRAY, array, "array", size, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size)
+SIM_EXPORT aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size)
 {
     return give_size(SIM_BOOL_ARRAY, array, "array", size, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
+SIM_EXPORT aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
 {
     return give_size(SIM_TENSOR_LIST, tensorList, "tensorList", size, __func__);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
+SIM_EXPORT aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
 {
     return give_size(SIM_SCALAR_LIST, scalarList, "scalarList", size, __func__);
 }

@@ -4,11 +4,11 @@
 #include <stdio.h>
 
 #include "aclnn/aclnn_base.h"
+#include "core/export.h"
 #include "core/message.h"
-#include "nnopbase/export.h"
 #include "opdev/op_errno.h"
 
-SIM_ACLNN_EXPORT aclnnStatus aclnnInit(const char *configPath)
+SIM_EXPORT aclnnStatus aclnnInit(const char *configPath)
 {
     if (configPath == NULL || configPath[0] == '\0') {
         return ACLNN_SUCCESS;
@@ -22,7 +22,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclnnInit(const char *configPath)
     return ACLNN_SUCCESS;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclnnFinalize(void)
+SIM_EXPORT aclnnStatus aclnnFinalize(void)
 {
     return ACLNN_SUCCESS;
 }

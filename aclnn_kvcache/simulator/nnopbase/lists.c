@@ -2,21 +2,21 @@
 /* Lists hold their members' handles, NULL ones too, and destroying a list destroys the members (acl_abi 3.4). */
 #include <stdlib.h>
 
-#include "nnopbase/export.h"
+#include "core/export.h"
 #include "nnopbase/holders.h"
 #include "opdev/op_errno.h"
 
-SIM_ACLNN_EXPORT aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size)
+SIM_EXPORT aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size)
 {
     return sim_holder_create(SIM_TENSOR_LIST, (const void *)value, size, sizeof *value);
 }
 
-SIM_ACLNN_EXPORT aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size)
+SIM_EXPORT aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size)
 {
     return sim_holder_create(SIM_SCALAR_LIST, (const void *)value, size, sizeof *value);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyTensorList(const aclTensorList *array)
+SIM_EXPORT aclnnStatus aclDestroyTensorList(const aclTensorList *array)
 {
     sim_holder *list = sim_holder_remove(SIM_TENSOR_LIST, array, __func__);
     const aclTensor *const *members = list == NULL ? NULL : (const void *)list->values;
@@ -28,7 +28,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclDestroyTensorList(const aclTensorList *array)
     return ACLNN_SUCCESS;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyScalarList(const aclScalarList *array)
+SIM_EXPORT aclnnStatus aclDestroyScalarList(const aclScalarList *array)
 {
     sim_holder *list = sim_holder_remove(SIM_SCALAR_LIST, array, __func__);
     const aclScalar *const *members = list == NULL ? NULL : (const void *)list->values;

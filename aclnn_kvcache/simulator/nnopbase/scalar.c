@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
-#include "nnopbase/export.h"
 #include "nnopbase/holders.h"
 #include "opdev/op_errno.h"
 
@@ -19,7 +19,7 @@ static const struct {
     {ACL_FLOAT6_E2M3, 1},   {ACL_FLOAT4_E2M1, 1},  {ACL_FLOAT4_E1M2, 1},
 };
 
-SIM_ACLNN_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
+SIM_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
 {
     if (value == NULL) {
         sim_null_argument(__func__, "value", ACLNN_ERR_PARAM_NULLPTR);
@@ -34,7 +34,7 @@ SIM_ACLNN_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     return NULL;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyScalar(const aclScalar *scalar)
+SIM_EXPORT aclnnStatus aclDestroyScalar(const aclScalar *scalar)
 {
     free(sim_holder_remove(SIM_SCALAR, scalar, __func__));
     return ACLNN_SUCCESS;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
-#include "nnopbase/export.h"
 #include "opdev/op_errno.h"
 
 static const int known_dtypes[] = {
@@ -78,9 +78,9 @@ static void set_storage(sim_tensor *tensor, const int64_t *dims, uint64_t rank)
     tensor->storage_rank = rank;
 }
 
-SIM_ACLNN_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
-                                            const int64_t *stride, int64_t offset, aclFormat format,
-                                            const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                      const int64_t *stride, int64_t offset, aclFormat format,
+                                      const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
 {
     if ((viewDims == NULL && viewDimsNum > 0) || (storageDims == NULL && storageDimsNum > 0)) {
         sim_null_argument(__func__, viewDims == NULL && viewDimsNum > 0 ? "viewDims" : "storageDims",
@@ -106,10 +106,10 @@ SIM_ACLNN_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t vi
     return handle;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum,
-                                           aclDataType dataType, const int64_t *stride, int64_t offset,
-                                           aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
-                                           void *tensorDataAddr)
+SIM_EXPORT aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum,
+                                     aclDataType dataType, const int64_t *stride, int64_t offset,
+                                     aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                                     void *tensorDataAddr)
 {
     if (tensor == NULL) {
         return sim_null_argument(__func__, "tensor", ACLNN_ERR_PARAM_NULLPTR);
@@ -132,7 +132,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *vie
 }
 
 /* A second destroy answered 0 on CANN, which is luck: the object is freed (observed.md). */
-SIM_ACLNN_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
+SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
 {
     if (tensor == NULL) {
         return ACLNN_SUCCESS;
@@ -145,7 +145,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
     return ACLNN_SUCCESS;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
+SIM_EXPORT aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
 {
     if (tensor == NULL) {
         return sim_null_argument(__func__, "tensor", ACLNN_ERR_PARAM_NULLPTR);

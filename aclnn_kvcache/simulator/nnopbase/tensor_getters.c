@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/export.h"
 #include "nnopbase/arguments.h"
-#include "nnopbase/export.h"
 #include "nnopbase/tensor.h"
 #include "opdev/op_errno.h"
 
@@ -53,23 +53,23 @@ static aclnnStatus give_array(const char *function, const aclTensor *tensor, arr
     return ACLNN_SUCCESS;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
+SIM_EXPORT aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
 {
     return give_array(__func__, tensor, view_shape, viewDims, viewDimsNum);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
-                                                uint64_t *storageDimsNum)
+SIM_EXPORT aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
+                                          uint64_t *storageDimsNum)
 {
     return give_array(__func__, tensor, storage_shape, storageDims, storageDimsNum);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
+SIM_EXPORT aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
 {
     return give_array(__func__, tensor, view_strides, stridesValue, stridesNum);
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
+SIM_EXPORT aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
 {
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, offset, "offset", &status);
@@ -80,7 +80,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *
     return status;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
+SIM_EXPORT aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
 {
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, format, "format", &status);
@@ -91,7 +91,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *fo
     return status;
 }
 
-SIM_ACLNN_EXPORT aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
+SIM_EXPORT aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
 {
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, dataType, "dataType", &status);
@@ -103,7 +103,7 @@ SIM_ACLNN_EXPORT aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType
 }
 
 /* The storage's base as it was given; the offset is not added (acl_abi 3.4). */
-SIM_ACLNN_EXPORT aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
+SIM_EXPORT aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
 {
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, (const void *)addr, "addr", &status);

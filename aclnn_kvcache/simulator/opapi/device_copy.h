@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element moves between device addresses, for kernels. Every access is carried out where it lies in one live
+   allocation and is a fault everywhere else. */
+#ifndef ACLSIM_OPAPI_DEVICE_COPY_H_
+#define ACLSIM_OPAPI_DEVICE_COPY_H_
+
+#include "nnopbase/tensor.h"
+
+/* A run of elements: address of the first one and bytes from one to the next (modulo 2^64, so it may go down). */
+typedef struct {
+    uint64_t address;
+    uint64_t step;
+} device_run;
+
+/* false on a fault; what lies before it is written. */
+bool device_move(device_run to, device_run from, uint64_t count, size_t item_bytes);
+
+/* The Contiguous and ViewCopy of CANN: the whole view, in row-major order, into dense memory and back. */
+bool device_view_to_dense(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
+bool device_dense_to_view(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
+
+/* Reads one value of at most 8 bytes; false on a fault. */
+bool device_read(uint64_t address, void *value, size_t bytes);
+
+#endif

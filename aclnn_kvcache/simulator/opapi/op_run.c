@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opapi/op_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/handle.h"
+#include "core/message.h"
+#include "core/stream.h"
+#include "opapi/op_executor.h"
+#include "opdev/op_errno.h"
+
+/* The inner status 161001 shows in the text only. */
+static aclnnStatus null_pointer(const char *function, const char *parameter)
+{
+    sim_message("EZ1001", "AclNN_Parameter_Error", "%s: %s is nullptr (%d)", function, parameter,
+                ACLNN_ERR_PARAM_NULLPTR);
+    return ACLNN_ERR_INNER;
+}
+
+static aclError run_launch(void *arg)
+{
+    const op_launch *launch = arg;
+
+    return launch->plan->kernel->run(launch);
+}
+
+static void release_launch(void *arg)
+{
+    op_launch *launch = arg;
+
+    op_plan_drop(launch->plan);
+    free(launch);
+}
+
+/* The storage base that the launch uses: of a cached wrapper that of phase 1, else what the tensor has now. A tensor
+   that is gone makes CANN read freed memory; here nothing is launched, unless its address was kept. */
+static bool fix_base(const char *function, const op_executor *executor, size_t index, void **base)
+{
+    const op_operand *operand = &executor->operands[index];
+    const sim_tensor *tensor = operand->handle == NULL ? NULL : sim_handle_get(SIM_TENSOR, operand->handle);
+    const bool is_kept = executor->shared.kind == SIM_CACHED_WRAPPER || operand->handle == NULL;
+
+    if (tensor == NULL && operand->handle != NULL) {
+        sim_misuse(function, "tensor %p, argument %zu, was destroyed between phase 1 and phase 2", operand->handle,
+                   index);
+    }
+    if (tensor == NULL && !is_kept) {
+        sim_message("EZ9999", "AclNN_Inner_Error", "%s: argument %zu of phase 1 does not exist any more", function,
+                    index);
+        return false;
+    }
+    *base = is_kept ? operand->base : tensor->base;
+    return true;
+}
+
+static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace)
+{
+    op_plan *plan = executor->plan;
+    op_launch *launch = calloc(1, sizeof *launch + plan->tensor_count * sizeof launch->bases[0]);
+
+    if (launch == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < plan->tensor_count; i++) {
+        if (!fix_base(function, executor, i, &launch->bases[i])) {
+            free(launch);
+            return NULL;
+        }
+    }
+    launch->workspace = workspace;
+    launch->plan = op_plan_share(plan);
+    return launch;
+}
+
+static aclnnStatus launch_executor(const char *function, const op_executor *executor, void *workspace,
+                                   uint64_t workspace_size, aclrtStream stream)
+{
+    const op_plan *plan = executor->plan;
+
+    if (plan->kernel == NULL) {
+        return ACLNN_SUCCESS;
+    }
+    if (workspace_size < plan->workspace_bytes) {
+        sim_misuse(function, "the workspace has %llu bytes, phase 1 asked for %llu",
+                   (unsigned long long)workspace_size, (unsigned long long)plan->workspace_bytes);
+    }
+    op_launch *launch = create_launch(function, executor, workspace);
+    if (launch == NULL) {
+        return ACLNN_ERR_INNER;
+    }
+    const sim_task task = {plan->kernel->name, run_launch, release_launch, launch};
+    const aclError error = sim_stream_enqueue(stream, task, 1);
+    if (error != ACL_SUCCESS) {
+        sim_message("EZ9999", "AclNN_Inner_Error", "%s: the launch failed with %d", function, error);
+        return ACLNN_ERR_INNER;
+    }
+    return ACLNN_SUCCESS;
+}
+
+/* Takes the executor out of use unless it stays for more runs; NULL when it is not there. */
+static op_executor *claim(const char *function, const void *handle, bool is_kept_if_repeatable)
+{
+    op_executor *executor = sim_handle_get(SIM_EXECUTOR, handle);
+
+    if (executor != NULL && !(executor->shared.repeatable && is_kept_if_repeatable)) {
+        executor = sim_handle_remove(SIM_EXECUTOR, handle);
+    }
+    if (executor == NULL) {
+        sim_misuse(function, "executor %p was consumed or destroyed before, or never was one", handle);
+        sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor is not usable any more", function);
+    }
+    return executor;
+}
+
+aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+                   aclrtStream stream)
+{
+    if (executor == NULL) {
+        return null_pointer(function, "executor");
+    }
+    const bool has_workspace = workspace != NULL || workspace_size == 0;
+    op_executor *object = claim(function, executor, has_workspace);
+    if (object == NULL) {
+        return ACLNN_ERR_INNER;
+    }
+    if (!has_workspace) {
+        object->shared.release(&object->shared);
+        return null_pointer(function, "workspace");
+    }
+    if (object->plan->kernel != NULL && strcmp(object->plan->kernel->name, function) != 0) {
+        sim_misuse(function, "the executor is one of %s, which is what runs", object->plan->kernel->name);
+    }
+    const aclnnStatus status = launch_executor(function, object, workspace, workspace_size, stream);
+    if (object->shared.repeatable) {
+        return status;
+    }
+    if (status == ACLNN_SUCCESS && object->ticket != NULL) {
+        op_cache_remember(object->ticket, object->plan);
+        object->ticket = NULL;
+    }
+    object->shared.release(&object->shared);
+    return status;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel: moves the row of each token and head into its slot. No arithmetic; every byte pattern passes through
+   (scatter_pa_kv_cache_with_k_scale.md, 2 and 4). */
+#include <stdlib.h>
+
+#include "opapi/device_copy.h"
+#include "opapi/op_tensor.h"
+#include "opapi/scatter.h"
+
+/* A tensor as the kernel uses it: in place or as its dense copy. Strides are in elements. */
+typedef struct {
+    uint64_t start;
+    uint64_t strides[4];
+    size_t item_bytes;
+} operand;
+
+typedef struct {
+    operand operands[SCATTER_TENSORS];
+    uint64_t tokens;
+    uint64_t heads;
+    uint64_t block_size;
+    uint64_t mask; /* of the index width */
+    int64_t *slots;
+} scatter;
+
+/* With duplicate slots the device defines no order, and K, V and scale may come from different tokens. The fixed orders
+   here differ from move to move, so that nobody takes "the last one wins" for the rule. */
+typedef uint64_t (*token_order)(uint64_t step, uint64_t tokens);
+
+static uint64_t odd_tokens_first(uint64_t step, uint64_t tokens)
+{
+    return step < tokens / 2 ? 2 * step + 1 : 2 * (step - tokens / 2);
+}
+
+static uint64_t even_tokens_first(uint64_t step, uint64_t tokens)
+{
+    const uint64_t even = tokens - tokens / 2;
+
+    return step < even ? 2 * step : 2 * (step - even) + 1;
+}
+
+static uint64_t last_token_first(uint64_t step, uint64_t tokens)
+{
+    return tokens - 1 - step;
+}
+
+static const struct {
+    scatter_tensor source;
+    scatter_tensor cache;
+    token_order order;
+} moves[] = {
+    {KEY, KEY_CACHE, odd_tokens_first},
+    {VALUE, VALUE_CACHE, even_tokens_first},
+    {KEY_SCALE, KEY_SCALE_CACHE, last_token_first},
+};
+
+#define MOVES (sizeof moves / sizeof moves[0])
+
+/* One row of a tensor: offset of its first element and the stride within it. */
+typedef struct {
+    const operand *of;
+    uint64_t offset;
+    uint64_t stride;
+} row_place;
+
+static device_run run_from(const row_place *row, uint64_t element, uint64_t mask)
+{
+    const uint64_t offset = (row->offset + element * row->stride) & mask;
+
+    return (device_run){row->of->start + offset * row->of->item_bytes, row->stride * row->of->item_bytes};
+}
+
+/* Whether the element offsets of the row wrap inside it. Arithmetic of 64 bits wraps where addresses do. */
+static bool wraps(const row_place *row, uint64_t count, uint64_t mask)
+{
+    return mask != UINT64_MAX && (row->offset & mask) + (count - 1) * row->stride > mask;
+}
+
+static bool move_row(const row_place *to, const row_place *from, uint64_t count, uint64_t mask)
+{
+    const size_t item_bytes = from->of->item_bytes;
+
+    if (!wraps(to, count, mask) && !wraps(from, count, mask)) {
+        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count, item_bytes);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1, item_bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All heads of one token in one of the moves. */
+static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_t row_elements)
+{
+    const operand *source = &work->operands[moves[move].source];
+    const operand *cache = &work->operands[moves[move].cache];
+    const uint64_t block = (uint64_t)work->slots[token] / work->block_size;
+    const uint64_t offset = (uint64_t)work->slots[token] % work->block_size;
+
+    for (uint64_t head = 0; head < work->heads; head++) {
+        const row_place to = {cache, block * cache->strides[0] + head * cache->strides[1] + offset * cache->strides[2],
+                              cache->strides[3] & work->mask};
+        const row_place from = {source, token * source->strides[0] + head * source->strides[1],
+                                source->strides[2] & work->mask};
+        if (!move_row(&to, &from, row_elements, work->mask)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t no_negative(int64_t extent)
+{
+    return extent > 0 ? (uint64_t)extent : 0;
+}
+
+static aclError move_all(const scatter *work, const sim_tensor *tensors)
+{
+    for (size_t move = 0; move < MOVES; move++) {
+        /* A scale is a row of one. */
+        const sim_tensor *source = &tensors[moves[move].source];
+        const uint64_t row_elements = source->rank == 3 ? no_negative(source->dims[2]) : 1;
+        for (uint64_t step = 0; step < work->tokens; step++) {
+            const uint64_t token = moves[move].order(step, work->tokens);
+            if (work->slots[token] != SLOT_SKIPPED && !move_token(work, move, token, row_elements)) {
+                return ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+            }
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+static void set_dense_strides(operand *dense, const sim_tensor *tensor)
+{
+    uint64_t stride = 1;
+
+    for (uint64_t axis = tensor->rank; axis-- > 0;) {
+        dense->strides[axis] = stride;
+        stride *= (uint64_t)tensor->dims[axis];
+    }
+}
+
+/* Where each tensor is to be used, after copying in what is staged. */
+static bool stage_in(const op_launch *launch, operand operands[SCATTER_TENSORS])
+{
+    const scatter_details *details = launch->plan->details;
+
+    for (int i = 0; i < SCATTER_TENSORS; i++) {
+        const sim_tensor *tensor = &launch->plan->tensors[i];
+        const uint64_t start = op_tensor_start(tensor, launch->bases[i]);
+        operand *used = &operands[i];
+        *used = (operand){.start = start, .item_bytes = op_tensor_item_bytes(tensor)};
+        if (details->staged_at[i] != NOT_STAGED) {
+            used->start = (uint64_t)(uintptr_t)launch->workspace + (uint64_t)details->staged_at[i];
+            set_dense_strides(used, tensor);
+            if (!device_view_to_dense(tensor, start, used->start)) {
+                return false;
+            }
+            continue;
+        }
+        for (uint64_t axis = 0; axis < tensor->rank; axis++) {
+            used->strides[axis] = (uint64_t)tensor->strides[axis];
+        }
+    }
+    return true;
+}
+
+/* A staged cache goes back whole, so what others wrote to it meanwhile is lost (habits.md, fact 4). */
+static bool stage_out(const op_launch *launch, const operand operands[SCATTER_TENSORS])
+{
+    const scatter_details *details = launch->plan->details;
+
+    for (size_t move = 0; move < MOVES; move++) {
+        const scatter_tensor cache = moves[move].cache;
+        const sim_tensor *tensor = &launch->plan->tensors[cache];
+        if (details->staged_at[cache] != NOT_STAGED &&
+            !device_dense_to_view(tensor, op_tensor_start(tensor, launch->bases[cache]), operands[cache].start)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The kernel has 32-bit unsigned indices as long as the update is small, whatever the size of the caches: then the
+   limit, slots and element offsets are all modulo 2^32 (scatter_pa_kv_cache_with_k_scale.md, 4). */
+static uint64_t index_mask(const sim_tensor *tensors)
+{
+    const int64_t *key = tensors[KEY].dims;
+    const int64_t head_size = key[2] > tensors[VALUE].dims[2] ? key[2] : tensors[VALUE].dims[2];
+    const uint64_t elements = (uint64_t)key[0] * (uint64_t)key[1] * (uint64_t)head_size;
+
+    return (int64_t)elements <= INT32_MAX ? UINT32_MAX : UINT64_MAX;
+}
+
+static aclError run(const op_launch *launch)
+{
+    const sim_tensor *tensors = launch->plan->tensors;
+    scatter work = {
+        .tokens = no_negative(tensors[KEY].dims[0]),
+        .heads = no_negative(tensors[KEY].dims[1]),
+        .mask = index_mask(tensors),
+    };
+    if (work.tokens == 0 || !stage_in(launch, work.operands)) {
+        return work.tokens == 0 ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+    }
+    const int64_t *cache = tensors[KEY_CACHE].dims;
+    const uint64_t limit = (uint64_t)cache[0] * (uint64_t)cache[2] & work.mask;
+    aclError fault = ACL_SUCCESS;
+
+    work.block_size = (uint64_t)cache[2] & work.mask;
+    work.slots = scatter_read_slots(&tensors[SLOT_MAPPING], work.operands[SLOT_MAPPING].start,
+                                    work.operands[SLOT_MAPPING].strides[0], work.tokens, limit, work.mask, &fault);
+    if (work.slots == NULL) {
+        return fault;
+    }
+    fault = move_all(&work, tensors);
+    if (fault == ACL_SUCCESS) {
+        scatter_report_duplicates(work.slots, work.tokens);
+        fault = stage_out(launch, work.operands) ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+    }
+    free(work.slots);
+    return fault;
+}
+
+const op_kernel scatter_kernel = {SCATTER_NAME, run};

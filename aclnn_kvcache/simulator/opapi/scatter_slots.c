@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "core/message.h"
+#include "opapi/device_copy.h"
+#include "opapi/op_tensor.h"
+#include "opapi/scatter.h"
+
+/* Negative slots are left out by their own value; only then comes the kernel's index width, in which a slot beyond it
+   aliases (scatter_pa_kv_cache_with_k_scale.md, 4). */
+static int64_t effective_slot(int64_t slot, uint64_t limit, uint64_t mask)
+{
+    const uint64_t index = (uint64_t)slot & mask;
+
+    return slot < 0 || index >= limit ? SLOT_SKIPPED : (int64_t)index;
+}
+
+static bool read_slot(uint64_t address, size_t bytes, int64_t *slot)
+{
+    int32_t narrow;
+
+    if (bytes == sizeof *slot) {
+        return device_read(address, slot, sizeof *slot);
+    }
+    if (!device_read(address, &narrow, sizeof narrow)) {
+        return false;
+    }
+    *slot = narrow;
+    return true;
+}
+
+int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t stride, uint64_t tokens, uint64_t limit,
+                            uint64_t mask, aclError *fault)
+{
+    const size_t bytes = op_tensor_item_bytes(slots);
+    int64_t *effective = calloc(tokens, sizeof *effective);
+
+    if (effective == NULL) {
+        *fault = ACL_ERROR_RT_MEMORY_ALLOCATION;
+        return NULL;
+    }
+    for (uint64_t t = 0; t < tokens; t++) {
+        int64_t slot;
+        if (!read_slot(start + (t * stride & mask) * bytes, bytes, &slot)) {
+            free(effective);
+            *fault = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+            return NULL;
+        }
+        effective[t] = effective_slot(slot, limit, mask);
+    }
+    return effective;
+}
+
+typedef struct {
+    int64_t slot;
+    uint64_t token;
+} target;
+
+static int by_slot_then_token(const void *one, const void *other)
+{
+    const target *a = one;
+    const target *b = other;
+
+    if (a->slot != b->slot) {
+        return a->slot < b->slot ? -1 : 1;
+    }
+    return (a->token > b->token) - (a->token < b->token);
+}
+
+void scatter_report_duplicates(const int64_t *slots, uint64_t tokens)
+{
+    target *targets = calloc(tokens, sizeof *targets);
+
+    if (targets == NULL) {
+        return;
+    }
+    for (uint64_t t = 0; t < tokens; t++) {
+        targets[t] = (target){slots[t], t};
+    }
+    qsort(targets, tokens, sizeof *targets, by_slot_then_token);
+    for (uint64_t i = 1; i < tokens; i++) {
+        if (targets[i].slot != SLOT_SKIPPED && targets[i].slot == targets[i - 1].slot) {
+            sim_misuse(SCATTER_NAME, "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
+                       (unsigned long long)targets[i - 1].token, (unsigned long long)targets[i].token,
+                       (long long)targets[i].slot);
+            break;
+        }
+    }
+    free(targets);
+}
