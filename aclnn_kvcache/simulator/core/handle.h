@@ -4,6 +4,10 @@
 #ifndef ACLSIM_CORE_HANDLE_H_
 #define ACLSIM_CORE_HANDLE_H_
 
+#include <stddef.h>
+
+#include "core/export.h"
+
 typedef enum {
     SIM_CONTEXT,
     SIM_STREAM,
@@ -21,16 +25,28 @@ typedef enum {
 } sim_kind;
 
 /* A new handle for the object; NULL when memory is exhausted. */
-void *sim_handle_create(sim_kind kind, void *object);
+SIM_EXPORT void *sim_handle_create(sim_kind kind, void *object);
 
 /* The object behind a live handle of this kind, else NULL. */
-void *sim_handle_get(sim_kind kind, const void *handle);
+SIM_EXPORT void *sim_handle_get(sim_kind kind, const void *handle);
 
 /* Ends the handle and returns its object; NULL when it was not a live handle of this kind. Of several threads that
    remove one handle, one gets the object. */
-void *sim_handle_remove(sim_kind kind, const void *handle);
+SIM_EXPORT void *sim_handle_remove(sim_kind kind, const void *handle);
 
 /* Number of live handles of the kind. */
-long sim_handle_count(sim_kind kind);
+SIM_EXPORT long sim_handle_count(sim_kind kind);
+
+/* For objects that several threads use at once: like sim_handle_get, and calls retain on the object before another
+   thread can remove its handle. */
+void *sim_handle_acquire(sim_kind kind, const void *handle, void (*retain)(void *object));
+
+typedef struct {
+    void *handle;
+    void *object;
+} sim_entry;
+
+/* Retains every live object of the kind; the caller frees the array. */
+size_t sim_handle_collect(sim_kind kind, void (*retain)(void *object), sim_entry **entries);
 
 #endif

@@ -5,8 +5,33 @@
 #define ACLSIM_CORE_MEMORY_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
-/* Where the bytes of a device range lie for the simulator; NULL unless the whole range is inside one live allocation. */
-void *sim_memory_resolve(const void *device_address, size_t bytes);
+#include "core/export.h"
+
+/* Where the bytes of a device range lie for the simulator; NULL unless the whole range is inside one live allocation
+   (or inside host memory that is registered for the device). */
+SIM_EXPORT void *sim_memory_resolve(const void *device_address, size_t bytes);
+
+/* What follows is for the runtime's own functions. */
+
+typedef enum {
+    SIM_MEMORY_OK,
+    SIM_MEMORY_EXHAUSTED, /* of the device */
+    SIM_MEMORY_NO_ARENA,  /* the host refuses the address space */
+} sim_memory_result;
+
+SIM_EXPORT sim_memory_result sim_memory_allocate(int32_t device, size_t bytes, void **address);
+
+/* 0 unless the address is the start of a live allocation. Does not wait for anything that uses it. */
+SIM_EXPORT int sim_memory_free(void *address);
+
+/* Whether the address is a device's, live or not; tells which one. */
+SIM_EXPORT int sim_memory_is_device(const void *address, int32_t *device);
+
+/* Start and size of the live allocation that holds the address; 0 when there is none. */
+SIM_EXPORT int sim_memory_find(const void *address, void **start, size_t *bytes);
+
+SIM_EXPORT size_t sim_memory_in_use(int32_t device);
 
 #endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulated devices. Device numbers are those that callers use, after ASCEND_RT_VISIBLE_DEVICES. */
+#ifndef ACLSIM_CORE_DEVICE_H_
+#define ACLSIM_CORE_DEVICE_H_
+
+#include "acl/acl_base_rt.h"
+#include "core/export.h"
+
+#define SIM_DEVICES 2
+#define SIM_SOC_NAME "Ascend950PR_9599"
+#define SIM_NPU_ARCH 3510
+#define SIM_CUBE_CORES 36
+#define SIM_VECTOR_CORES 72
+#define SIM_DEVICE_MEMORY (8ULL << 30)
+
+/* Number of visible devices; -1 when the environment variable is malformed. Read once. */
+SIM_EXPORT int sim_device_count(void);
+
+/* Reports and returns the failure for a malformed variable, or for a device that does not exist. */
+SIM_EXPORT aclError sim_device_check(const char *function, const char *parameter, int64_t device);
+
+/* The number of a visible device before the variable was applied. */
+SIM_EXPORT int sim_device_physical(int32_t device);
+
+/* Copies between devices need this; directed, per pair. */
+SIM_EXPORT void sim_device_enable_peer(int32_t device, int32_t peer);
+SIM_EXPORT int sim_device_reaches(int32_t device, int32_t other);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/host_memory.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/counters.h"
+#include "core/process.h"
+
+#define ALIGNMENT 64
+
+typedef struct {
+    uintptr_t start;
+    size_t bytes;
+    sim_host_kind kind;
+} range;
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t in_use = PTHREAD_RWLOCK_INITIALIZER;
+static range *ranges; /* by start */
+static size_t count;
+static size_t capacity;
+
+/* Index of the first range that ends above the address. With the lock. */
+static size_t reaching(uintptr_t address)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranges[middle].start + ranges[middle].bytes <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static int insert(uintptr_t start, size_t bytes, sim_host_kind kind)
+{
+    size_t index = reaching(start);
+    if (index < count && ranges[index].start - start < bytes) {
+        return 0;
+    }
+    if (index < count && ranges[index].start <= start) {
+        return 0;
+    }
+    if (count == capacity) {
+        size_t wanted = capacity == 0 ? 64 : capacity * 2;
+        range *more = realloc(ranges, wanted * sizeof *more);
+        if (more == NULL) {
+            return 0;
+        }
+        ranges = more;
+        capacity = wanted;
+    }
+    memmove(&ranges[index + 1], &ranges[index], (count - index) * sizeof *ranges);
+    ranges[index] = (range){start, bytes, kind};
+    ++count;
+    return 1;
+}
+
+/* Whether the range started here and was pinned, or registered; then it is gone. */
+static int take(uintptr_t start, int pinned)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t index = reaching(start);
+    int found = index < count && ranges[index].start == start && (ranges[index].kind == SIM_HOST_PINNED) == pinned;
+    if (found) {
+        memmove(&ranges[index], &ranges[index + 1], (count - index - 1) * sizeof *ranges);
+        --count;
+    }
+    pthread_rwlock_unlock(&lock);
+    if (found) {
+        pthread_rwlock_wrlock(&in_use);
+        pthread_rwlock_unlock(&in_use);
+    }
+    return found;
+}
+
+int sim_host_register(void *address, size_t bytes, sim_host_kind kind)
+{
+    sim_process_use();
+    pthread_rwlock_wrlock(&lock);
+    int inserted = insert((uintptr_t)address, bytes, kind);
+    pthread_rwlock_unlock(&lock);
+    return inserted;
+}
+
+int sim_host_unregister(void *address)
+{
+    return take((uintptr_t)address, 0);
+}
+
+void *sim_host_allocate(size_t bytes)
+{
+    void *address;
+    if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
+        return NULL;
+    }
+    if (!sim_host_register(address, bytes, SIM_HOST_PINNED)) {
+        free(address);
+        return NULL;
+    }
+    sim_count(ACLSIM_LIVE_HOST_ALLOCATIONS, 1);
+    return address;
+}
+
+int sim_host_free(void *address)
+{
+    if (!take((uintptr_t)address, 1)) {
+        return 0;
+    }
+    free(address);
+    sim_count(ACLSIM_LIVE_HOST_ALLOCATIONS, -1);
+    return 1;
+}
+
+int sim_host_find(const void *address, size_t *bytes, sim_host_kind *kind)
+{
+    pthread_rwlock_rdlock(&lock);
+    size_t index = reaching((uintptr_t)address);
+    int found = index < count && ranges[index].start <= (uintptr_t)address;
+    if (found) {
+        *bytes = ranges[index].bytes - ((uintptr_t)address - ranges[index].start);
+        *kind = ranges[index].kind;
+    }
+    pthread_rwlock_unlock(&lock);
+    return found;
+}
+
+void sim_host_hold(void)
+{
+    pthread_rwlock_rdlock(&in_use);
+}
+
+void sim_host_unhold(void)
+{
+    pthread_rwlock_unlock(&in_use);
+}
+
+void *sim_host_resolve(const void *address, size_t bytes)
+{
+    size_t known;
+    sim_host_kind kind;
+    int inside = sim_host_find(address, &known, &kind) && kind == SIM_HOST_MAPPED && bytes <= known;
+    return inside ? (void *)(uintptr_t)address : NULL;
+}

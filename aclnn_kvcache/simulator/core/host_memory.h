@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory that the runtime knows: pinned by aclrtMallocHost, or registered. */
+#ifndef ACLSIM_CORE_HOST_MEMORY_H_
+#define ACLSIM_CORE_HOST_MEMORY_H_
+
+#include <stddef.h>
+
+#include "core/export.h"
+
+typedef enum {
+    SIM_HOST_PINNED,
+    SIM_HOST_REGISTERED, /* pinned, not reachable by the device */
+    SIM_HOST_MAPPED,     /* registered and reachable by the device, at the same address */
+} sim_host_kind;
+
+/* NULL when the host has no memory. */
+SIM_EXPORT void *sim_host_allocate(size_t bytes);
+/* 0 unless the address came from sim_host_allocate and is live. */
+SIM_EXPORT int sim_host_free(void *address);
+
+/* 0 when a part of the range is known already. */
+SIM_EXPORT int sim_host_register(void *address, size_t bytes, sim_host_kind kind);
+/* 0 unless the address was registered. */
+SIM_EXPORT int sim_host_unregister(void *address);
+
+/* The known memory that holds the address: bytes from the address to its end, and its kind; 0 when there is none. */
+SIM_EXPORT int sim_host_find(const void *address, size_t *bytes, sim_host_kind *kind);
+
+/* Keeps known memory from being freed while work touches it. */
+SIM_EXPORT void sim_host_hold(void);
+SIM_EXPORT void sim_host_unhold(void);
+
+/* The address itself when the range lies in mapped memory, else NULL. */
+void *sim_host_resolve(const void *address, size_t bytes);
+
+#endif
