@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Call, check and debug the aclnn KV-cache operators of Ascend CANN, on an NPU or on the bundled simulator.
+
+Importing this package loads no library, reads no environment and writes no file.
+"""
+
+from aclnn_kvcache import oracle
+from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.errors import (
+    AbiMismatchError,
+    AclError,
+    AclnnInnerError,
+    AclnnParameterError,
+    ArgumentError,
+    ClosedError,
+    ContextError,
+    DeviceFaultError,
+    DeviceUnavailableError,
+    ExecutorConsumedError,
+    ForkedProcessError,
+    KvCacheError,
+    LibraryConflictError,
+    LibraryNotFoundError,
+    OutOfDeviceMemory,
+    SymbolNotFoundError,
+    SynchronizeTimeoutError,
+)
+from aclnn_kvcache.runtime.event import Event
+from aclnn_kvcache.runtime.memory import DeviceArray
+from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.session import Session
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbiMismatchError",
+    "AclError",
+    "AclnnInnerError",
+    "AclnnParameterError",
+    "ArgumentError",
+    "ClosedError",
+    "Comparison",
+    "ContextError",
+    "DeviceArray",
+    "DeviceFaultError",
+    "DeviceUnavailableError",
+    "Event",
+    "ExecutorConsumedError",
+    "ForkedProcessError",
+    "KvCacheError",
+    "LibraryConflictError",
+    "LibraryNotFoundError",
+    "OutOfDeviceMemory",
+    "Session",
+    "Stream",
+    "SymbolNotFoundError",
+    "SynchronizeTimeoutError",
+    "compare",
+    "oracle",
+]

@@ -59,5 +59,7 @@ def hint_for(dtype: np.dtype[Any]) -> str:
     if not dtype.isnative:
         return "convert it: array.astype(array.dtype.newbyteorder('='))"
     if dtype in (np.dtype(np.uint8), np.dtype(np.int8)) or dtype.kind == "V":
-        return "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
+        return (
+            "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
+        )
     return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape, stride and offset arithmetic: bounds, contiguity, overlap. Everything counts in elements unless it says bytes."""
+"""Shape, stride and offset arithmetic: bounds, contiguity, overlap. Counts elements unless it says bytes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _revisits(array: np.ndarray[Any, Any], axis: int) -> bool:
 def share_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     """Whether the two arrays have an element's bytes in common. Exact where NumPy can tell, else True."""
     try:
-        return bool(np.shares_memory(a, b, max_work=1_000_000))
+        return bool(np.shares_memory(a, b, max_work=_MAX_WORK))
     except (RuntimeError, OverflowError):  # too hard: taken as overlapping, the safe side
         return True
 
@@ -89,6 +89,7 @@ class _Phantom:
         self.__array_interface__ = interface
 
 
+_MAX_WORK: Any = 1_000_000  # candidate solutions; NumPy's stubs know only 0 and -1
 _BASE = 1 << 62
 
 

@@ -82,7 +82,9 @@ def _bundled() -> Iterator[Folder]:
 
 def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:
     home = environ.get("HOME", "")
-    roots = [(environ.get(name, ""), f"environment variable {name}") for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")]
+    roots = [
+        (environ.get(name, ""), f"environment variable {name}") for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+    ]
     roots += [
         (root, "default install root")
         for root in (

@@ -9,7 +9,13 @@ import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from aclnn_kvcache.errors import AbiMismatchError, ArgumentError, LibraryConflictError, LibraryNotFoundError, SymbolNotFoundError
+from aclnn_kvcache.errors import (
+    AbiMismatchError,
+    ArgumentError,
+    LibraryConflictError,
+    LibraryNotFoundError,
+    SymbolNotFoundError,
+)
 from aclnn_kvcache.native import discovery
 from aclnn_kvcache.native.abi import installed_prototype
 from aclnn_kvcache.native.prototypes import Prototype, declarations
@@ -19,7 +25,7 @@ SIMULATOR_SYMBOL = "aclsim_version"
 
 SOURCE_HINT = (
     "On an Ascend host run 'source <CANN root>/set_env.sh' before starting Python (setting os.environ now is too late "
-    "for the loader). Without an NPU ask for backend=\"simulator\"."
+    'for the loader). Without an NPU ask for backend="simulator".'
 )
 
 
@@ -204,7 +210,7 @@ def _check_abi(prototype: Prototype, library_path: str) -> None:
 def _not_found(backend: str, attempts: list[Attempt]) -> str:
     if backend == "simulator":
         head = "The simulator's libraries are not there"
-        hint = "They are built when the package is installed; that needs a C compiler. Install one (gcc or clang), then reinstall."
+        hint = "They are built when the package is installed and a C compiler is there: install gcc or clang, then reinstall"
     else:
         head, hint = "No CANN libraries could be loaded", SOURCE_HINT
     return f"{head}. {hint}\n{_listing(attempts)}"

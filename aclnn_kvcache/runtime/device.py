@@ -28,20 +28,22 @@ class Device:
         self.library, self.id = library, device
         self.closed = False
         self._close_lock = threading.RLock()
+        self._resources_lock = threading.Lock()
         self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
         process = process_of(library)
         process.acquire()
+        before = current_context(library)
         try:
             check(library.aclrtSetDevice(device), f"aclrtSetDevice({device})", library.aclGetRecentErrMsg)
         except BaseException:
             process.release()
             raise
-        context = ctypes.c_void_p()
         self._close_native = weakref.finalize(self, _close_device, process, library, device)
         self._close_native.atexit = False
         close_at_exit(self)
-        check(library.aclrtGetCurrentContext(ctypes.byref(context)), "aclrtGetCurrentContext", library.aclGetRecentErrMsg)
-        self.context = context.value
+        self.context = current_context(library)
+        if before is not None and before != self.context:
+            self.call("aclrtSetCurrentContext", before)
 
     def bound(self) -> _Binding:
         """``with device.bound():`` makes the device's context current in this thread, and puts back what was there.
@@ -59,11 +61,20 @@ class Device:
             check(getattr(self.library, api)(*arguments), api, self.library.aclGetRecentErrMsg)
 
     def adopt(self, resource: Resource) -> None:
-        self._resources.add(resource)
+        with self._resources_lock:
+            self._resources.add(resource)
 
-    def resources(self, kind: type[Any]) -> list[Any]:
-        """The open resources of a kind."""
-        return [resource for resource in list(self._resources) if isinstance(resource, kind) and not resource.closed]
+    def resources(self) -> list[Resource]:
+        """The open resources, in the order in which they are closed."""
+        with self._resources_lock:
+            resources = list(self._resources)
+        return sorted((r for r in resources if not r.closed), key=lambda r: r.close_order)
+
+    def settle(self, thing: object) -> None:
+        """Waits for queued work that uses the object. Raises DeviceFaultError if that work failed."""
+        for resource in self.resources():
+            if resource.uses(thing):
+                resource.settle()
 
     def close(self) -> None:
         """Waits for queued work, then destroys memory, descriptors, events and streams, then resets the device.
@@ -76,13 +87,22 @@ class Device:
                 self.closed = True
                 return
             failures: list[KvCacheError] = []
-            remaining = sorted((r for r in list(self._resources) if not r.closed), key=lambda r: r.close_order)
-            for step in (*(r.before_close for r in remaining), *(r.close for r in remaining)):
+            resources = self.resources()
+            for step in (*(r.settle for r in resources), *(r.close for r in resources)):
                 _attempt(step, failures)
             self.closed = True
             _attempt(self._close_native, failures)
             if failures:
                 raise failures[0]
+
+    def abandon(self) -> None:
+        """Gives the device back at once, for one that hangs: drops queued work and everything made on the device."""
+        with self._resources_lock:
+            if self.closed or forked():
+                return
+            self.closed = True
+        self._close_native.detach()
+        check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
 
 
 def _attempt(step: Callable[[], object], failures: list[KvCacheError]) -> None:
@@ -101,6 +121,17 @@ def _close_device(process: Process, library: Library, device: int) -> None:
         process.release()
 
 
+def current_context(library: Library) -> int | None:
+    """The context of the calling thread, or None."""
+    context = ctypes.c_void_p()
+    status = library.aclrtGetCurrentContext(ctypes.byref(context))
+    if status == NO_CONTEXT:
+        library.aclGetRecentErrMsg()  # asking left a message that would head the next real failure's text
+        return None
+    check(status, "aclrtGetCurrentContext", library.aclGetRecentErrMsg)
+    return context.value
+
+
 class _Binding:
     __slots__ = ("context", "library", "previous")
 
@@ -109,17 +140,11 @@ class _Binding:
         self.previous: int | None = None
 
     def __enter__(self) -> None:
-        current = ctypes.c_void_p()
-        status = self.library.aclrtGetCurrentContext(ctypes.byref(current))
-        if status == NO_CONTEXT:
-            self.library.aclGetRecentErrMsg()  # asking left a message that would head the next real failure's text
-        else:
-            check(status, "aclrtGetCurrentContext", self.library.aclGetRecentErrMsg)
-        if current.value != self.context:
-            self.previous = current.value
-            check(
-                self.library.aclrtSetCurrentContext(self.context), "aclrtSetCurrentContext", self.library.aclGetRecentErrMsg
-            )
+        current = current_context(self.library)
+        if current != self.context:
+            status = self.library.aclrtSetCurrentContext(self.context)
+            check(status, "aclrtSetCurrentContext", self.library.aclGetRecentErrMsg)
+            self.previous = current
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

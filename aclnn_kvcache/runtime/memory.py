@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.resource import Resource
-
-if TYPE_CHECKING:
-    from aclnn_kvcache.runtime.stream import Stream
 
 HUGE_FIRST = 0
 HBM = 1
@@ -47,17 +44,13 @@ class DeviceBuffer(Resource):
         self.pointer = made.value or 0
         super().__init__(device, lambda owner: owner.call("aclrtFree", made.value))
 
-    def streams_in_use(self) -> list[Stream]:
-        from aclnn_kvcache.runtime.stream import Stream
-
-        return [stream for stream in self.device.resources(Stream) if stream.uses(self)]
-
     def close(self) -> None:
         """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
-        if not self.closed and not self.device.closed:
-            for stream in self.streams_in_use():
-                stream.synchronize()
-        super().close()
+        try:
+            if not self.closed and not self.device.closed:
+                self.device.settle(self)
+        finally:
+            super().close()
 
 
 class DeviceArray:
@@ -103,8 +96,14 @@ class DeviceArray:
 
     def __getitem__(self, index: Any) -> DeviceArray:
         for part in index if isinstance(index, tuple) else (index,):
-            if not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))) or part is True or part is False:
-                raise ArgumentError("index", "integers, slices, ... or None", repr(part), "views cannot be indexed by arrays")
+            if (
+                not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)))
+                or part is True
+                or part is False
+            ):
+                raise ArgumentError(
+                    "index", "integers, slices, ... or None", repr(part), "views cannot be indexed by arrays"
+                )
         return self._view(self.phantom()[index if isinstance(index, tuple) else (index,)])
 
     def transpose(self, *axes: int) -> DeviceArray:
@@ -117,13 +116,12 @@ class DeviceArray:
         Raises DeviceFaultError if that work failed, ClosedError.
         """
         self.buffer.require_open()
-        for stream in self.buffer.streams_in_use():
-            stream.synchronize()
+        self.buffer.device.settle(self.buffer)
+        if not self.size:
+            return np.empty(self.shape, self.dtype)
         low, high = layout.bounds(self.shape, self.strides)
-        span = np.empty(max(high - 1 + self.dtype.itemsize - low, 0) if self.size else 0, np.uint8)
-        if span.size:
-            source = self.ptr + low
-            self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, source, span.nbytes, DEVICE_TO_HOST)
+        span = np.empty(high - 1 + self.dtype.itemsize - low, np.uint8)
+        self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, self.ptr + low, span.nbytes, DEVICE_TO_HOST)
         view = np.ndarray(self.shape, self.dtype, span, -low, self.strides)
         return np.array(view, order="C", copy=True)
 

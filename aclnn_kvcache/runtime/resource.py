@@ -28,8 +28,12 @@ class Resource:
         self._collected.atexit = False
         device.adopt(self)
 
-    def before_close(self) -> None:
-        """Called on every resource of a device before the first of them is closed."""
+    def uses(self, thing: object) -> bool:
+        """Whether work queued here may still use the object."""
+        return False
+
+    def settle(self) -> None:
+        """Waits for the work queued here."""
 
     def close(self) -> None:
         """Idempotent. In a forked child it only marks the object: the handle is the parent's."""
@@ -38,6 +42,11 @@ class Resource:
         self.closed = True
         if self._destroy is not None and not self.device.closed and not forked():
             self._destroy(self.device)
+
+    def disown(self) -> None:
+        """Marks the handle as consumed by the library: it is never destroyed here."""
+        self._collected.detach()
+        self.closed = True
 
     def require_open(self) -> None:
         if self.closed or self.device.closed:

@@ -88,8 +88,10 @@ class Stream(Resource):
         with self.lock:
             return any(thing is kept for _, flight in (*self._flights, (None, self._flight)) for kept in flight)
 
-    def before_close(self) -> None:
-        self.synchronize()
+    def settle(self) -> None:
+        # A borrowed stream may be gone by now if nothing of ours is queued on it.
+        if not self.borrowed or self._flight or self._flights:
+            self.synchronize()
 
     def close(self) -> None:
         """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
@@ -97,7 +99,7 @@ class Stream(Resource):
             return
         try:
             if not self.device.closed:
-                self.synchronize()
+                self.settle()
         finally:
             super().close()
             self.workspace.close()
@@ -110,8 +112,10 @@ class Stream(Resource):
         return flight
 
     def _land(self, last: list[object]) -> None:
+        """Releases everything up to this flight, unless another synchronise has."""
         with self.lock:
-            while self._flights and any(flight is last for _, flight in self._flights):
-                event, _ = self._flights.popleft()
+            position = next((i for i, (_, flight) in enumerate(self._flights) if flight is last), -1)
+            for _ in range(position + 1):
+                event, _flight = self._flights.popleft()
                 if event is not None:
                     self._spare_events.append(event)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``aclnn-kvcache smoke``: runs the operators on seeded cases and compares every byte with the oracle."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from aclnn_kvcache.errors import (
+    DeviceUnavailableError,
+    KvCacheError,
+    LibraryConflictError,
+    LibraryNotFoundError,
+    SymbolNotFoundError,
+)
+from aclnn_kvcache.native.discovery import BACKENDS
+from aclnn_kvcache.session import Session
+from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.report import Report, as_json, as_junit, header, line, summary
+from aclnn_kvcache.smoke.runner import run_cases
+from aclnn_kvcache.smoke.watchdog import Watchdog
+
+HELP = "run the operators on seeded cases and compare every byte with the oracle"
+
+NO_BACKEND, RUNTIME_FAILURE = 3, 4
+ABSENT = (LibraryNotFoundError, LibraryConflictError, SymbolNotFoundError, DeviceUnavailableError)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--backend", choices=BACKENDS, default="auto", help="auto takes CANN, never the simulator")
+    parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
+    parser.add_argument("--library-dir", metavar="DIR", help="the one folder to take the libraries from")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cases' data (0)")
+    parser.add_argument(
+        "--case", action="append", choices=sorted(CASES), metavar="NAME", help="only this case; repeatable"
+    )
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="hard limit of the run (300)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument("--junit", type=_report_file, metavar="FILE", help="write a JUnit report there")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 86400:
+        raise argparse.ArgumentTypeError("must be above 0 and at most 86400 seconds")
+    return value
+
+
+def _report_file(text: str) -> Path:
+    path = Path(text)
+    if not path.parent.is_dir() or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a file in an existing folder")
+    return path
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.list:
+        print("\n".join(f"{name:32} {case.about}" for name, case in CASES.items()))
+        return 0
+    report = Report(seed=options.seed)
+    # With --json standard output holds the document and nothing else.
+    screen = sys.stderr if options.json else sys.stdout
+    with ExitStack() as cleanup:
+        watchdog = cleanup.enter_context(Watchdog(options.timeout, RUNTIME_FAILURE))
+        code = _run(options, report, screen, watchdog)
+        watchdog.finish()
+    report.exit_code = code
+    if options.json:
+        print(as_json(report))
+    if options.junit:
+        options.junit.write_text(as_junit(report), encoding="utf-8")
+    return code
+
+
+def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: Watchdog) -> int:
+    def say(text: str) -> None:
+        print(text, file=screen, flush=True)  # type: ignore[call-overload]
+
+    try:
+        session = Session(options.backend, options.device, library_dir=options.library_dir)
+    except KvCacheError as error:
+        report.error = str(error)
+        print(error, file=sys.stderr)
+        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
+    watchdog.guard(session)
+    try:
+        report.describe(session)
+        say(header(report))
+        names = options.case or list(CASES)
+        for result in run_cases(session, names, options.seed, watchdog.remaining, _command(options)):
+            report.results.append(result)
+            say(line(result, len(report.results), len(names)))
+            if result.verdict != "pass":
+                say(f"    rerun: {result.rerun}")
+    except KvCacheError as error:
+        report.error = str(error)
+        print(error, file=sys.stderr)
+    finally:
+        _give_back(session, report)
+    say(summary(report))
+    if report.error or any(result.verdict == "error" for result in report.results):
+        return RUNTIME_FAILURE
+    return 0 if all(result.verdict == "pass" for result in report.results) else 1
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["aclnn-kvcache", "smoke", "--backend", options.backend, "--device", str(options.device)]
+    return shlex.join([*words, *(["--library-dir", options.library_dir] if options.library_dir else [])])
+
+
+def _give_back(session: Session, report: Report) -> None:
+    try:
+        session.close()
+    except KvCacheError as error:
+        report.error = report.error or str(error)
+        print(error, file=sys.stderr)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The version of the loaded CANN."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+from aclnn_kvcache.errors import SymbolNotFoundError
+from aclnn_kvcache.native.library import Library
+
+UNKNOWN = "unknown"
+
+
+def cann_version(library: Library) -> str:
+    """The public version of the runtime package: as the library says, else from the files around it, else "unknown".
+
+    The library reads ``$ASCEND_HOME_PATH/share/info``, which is not set where set_env.sh was not sourced.
+    """
+    text = ctypes.create_string_buffer(128)
+    try:
+        if library.aclsysGetVersionStr(b"runtime", text) == 0:
+            return text.value.decode("utf-8", "replace").strip() or UNKNOWN
+    except SymbolNotFoundError:
+        pass
+    library.aclGetRecentErrMsg()
+    for parent in Path(library.paths[0]).parents[:4]:
+        for name in ("share/info/runtime/version.info", "runtime/version.info"):
+            if version := _version_line(parent / name):
+                return version
+    return UNKNOWN
+
+
+def _version_line(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition("=")[2].strip() for line in lines if line.startswith("Version=")), "")

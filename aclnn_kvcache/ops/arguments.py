@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all operators do with their arguments: tell host from device, describe them for the rules, raise findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from aclnn_kvcache import layout
+from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
+from aclnn_kvcache.launch import launch
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.memory import DeviceArray, upload
+from aclnn_kvcache.runtime.stream import Stream
+
+HOST, DEVICE = "host", "device"
+
+Arrays = Mapping[str, "np.ndarray[Any, Any] | DeviceArray | None"]
+
+
+def place_of(device: Device, arrays: Arrays, written: Sequence[str]) -> str:
+    """Where the arrays of a call are: HOST or DEVICE.
+
+    Raises ArgumentError for anything but arrays, for arrays of both kinds, for a read-only array that the call writes
+    and for a device array of another session; ClosedError for a closed one.
+    """
+    places = {name: _place(device, name, array) for name, array in arrays.items() if array is not None}
+    on_host = [name for name, place in places.items() if place == HOST]
+    on_device = [name for name, place in places.items() if place == DEVICE]
+    if on_host and on_device:
+        raise ArgumentError(
+            "arguments",
+            "all arrays on the host or all on the device",
+            f"{', '.join(on_host)} on the host and {', '.join(on_device)} on the device",
+            "session.array(...) makes a device copy, .numpy() a host copy",
+        )
+    for name in written:
+        array = arrays[name]
+        if isinstance(array, np.ndarray) and not array.flags.writeable:
+            raise ArgumentError(
+                name, "an array that can be written, since the operator changes it", "a read-only array"
+            )
+    return DEVICE if on_device else HOST
+
+
+def _place(device: Device, name: str, array: object) -> str:
+    if isinstance(array, DeviceArray):
+        if array.closed:
+            raise ClosedError(f"{name} is a device array that was closed")
+        if array.buffer.device is not device:
+            raise ArgumentError(name, "an array of this session", f"one of another session, {array!r}")
+        return DEVICE
+    if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):
+        return HOST
+    raise ArgumentError(
+        name, "a numpy.ndarray or a DeviceArray", type(array).__name__, "nothing is converted behind your back"
+    )
+
+
+def specs_of(arrays: Arrays) -> dict[str, TensorSpec | None]:
+    """The arrays as the operator will see them: a host array by its dense device copy."""
+    return {name: None if array is None else _spec(array) for name, array in arrays.items()}
+
+
+def _spec(array: np.ndarray[Any, Any] | DeviceArray) -> TensorSpec:
+    if isinstance(array, np.ndarray):
+        return TensorSpec(array.shape, array.dtype, layout.dense_strides(array.shape), 0, array.size)
+    size = array.dtype.itemsize
+    strides = layout.canonical_strides(array.shape, [stride // size for stride in array.strides])
+    return TensorSpec(array.shape, array.dtype, strides, array.offset // size, array.buffer.nbytes // size)
+
+
+def memory_of(arrays: Arrays) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays for overlap arithmetic; those of device arrays are never read."""
+    memory = {}
+    for name, array in arrays.items():
+        if isinstance(array, DeviceArray):
+            memory[name] = layout.phantom(array.ptr, array.shape, array.strides, array.dtype)
+        elif array is not None:
+            memory[name] = array
+    return memory
+
+
+def raise_findings(api: str, findings: Sequence[Finding]) -> None:
+    """Raises AclnnParameterError for the findings, with the status that CANN would answer."""
+    if findings:
+        status = next((finding.status for finding in findings if finding.status), 0)
+        raise AclnnParameterError(api, status, findings=findings)
+
+
+def run_on_host_arrays(
+    device: Device,
+    stream: Stream,
+    api: str,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    written: Sequence[str],
+    attributes: Sequence[Any],
+) -> None:
+    """Uploads, runs, waits, and writes the results into the caller's arrays, whatever their strides.
+
+    If anything fails no array is changed, since all results are fetched before the first is written.
+    """
+    with ExitStack() as cleanup:
+        copies = {}
+        for name, array in arrays.items():
+            copies[name] = upload(device, array)
+            cleanup.callback(copies[name].close)
+        launch(device, api, list(copies.values()), attributes, stream)
+        stream.synchronize()
+        results = [copies[name].numpy() for name in written]
+    for name, result in zip(written, results, strict=True):
+        arrays[name][...] = result

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rule looks at, and what it finds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aclnn_kvcache import layout
+
+
+class TensorSpec(NamedTuple):
+    """A tensor without its values. ``strides`` and ``offset`` count elements; ``storage`` is the number of elements
+    of the allocation behind it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]
+    offset: int
+    storage: int
+
+    @property
+    def is_empty(self) -> bool:
+        return 0 in self.shape
+
+    @property
+    def is_contiguous(self) -> bool:
+        return layout.is_contiguous(self.shape, self.strides)
+
+
+class Finding(NamedTuple):
+    """One broken rule.
+
+    ``status`` is what CANN's phase 1 answers to it, 0 where CANN does not check; ``ez`` the code in CANN's message, if
+    there is one; ``arguments`` the parameters concerned, under this package's names.
+    """
+
+    rule: str
+    arguments: tuple[str, ...]
+    message: str
+    status: int = 0
+    ez: str | None = None

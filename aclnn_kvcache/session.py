@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public face: a device, its stream, its memory, and the operators as methods."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from aclnn_kvcache import layout
+from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
+from aclnn_kvcache.errors import ArgumentError, KvCacheError
+from aclnn_kvcache.native.library import load
+from aclnn_kvcache.native.version import cann_version
+from aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale import scatter_pa_kv_cache_with_k_scale
+from aclnn_kvcache.runtime import memory
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.event import Event
+from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
+from aclnn_kvcache.runtime.stream import Stream
+
+
+class Session:
+    """A device of a backend, opened for calls.
+
+    Use it as a context manager, or call ``close``. A session may be used from any thread; each call binds the device
+    to the calling thread and puts back what was bound before. Calls on one stream run in the order in which they were
+    made; the order of calls from several threads is theirs to arrange. A session does not survive a fork.
+    """
+
+    def __init__(
+        self, backend: str = "auto", device: int = 0, *, library_dir: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Opens a device.
+
+        ``backend``: "cann", "simulator", or "auto", which takes CANN and never falls back to the bundled simulator.
+        ``device``: index among the devices visible to the process. ``library_dir``: the one folder to take the
+        libraries from.
+
+        Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
+        """
+        if not isinstance(device, int) or isinstance(device, bool):
+            raise ArgumentError("device", "an integer", repr(device))
+        self._library = load(backend, library_dir)
+        self._device = Device(self._library, device)
+        try:
+            self.stream = Stream(self._device)
+        except BaseException:
+            self._device.close()
+            raise
+
+    @property
+    def backend(self) -> str:
+        """ "cann" or "simulator": which libraries these are, whatever was asked for."""
+        return self._library.backend
+
+    @property
+    def device(self) -> int:
+        return self._device.id
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Paths of the native libraries opened so far."""
+        return self._library.paths
+
+    @property
+    def cann_version(self) -> str:
+        """The version of the CANN runtime, or "unknown"."""
+        return cann_version(self._library)
+
+    @property
+    def soc_name(self) -> str:
+        """CANN's name of the product, such as ``Ascend950PR_9599``."""
+        with self._device.bound():
+            return (self._library.aclrtGetSocName() or b"unknown").decode()
+
+    @property
+    def closed(self) -> bool:
+        return self._device.closed
+
+    def close(self) -> None:
+        """Waits for queued work and gives everything back: arrays, events, streams, the device, ACL. Idempotent.
+
+        Raises DeviceFaultError if queued work had failed and nobody synchronised for it, after giving everything back.
+        """
+        self._device.close()
+
+    def abandon(self) -> None:
+        """Gives a device that hangs back at once: queued work is dropped, and the session is closed.
+
+        Every other user of the device in this process loses it too, and ACL is not finalised: end the process soon.
+        """
+        self._device.abandon()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except KvCacheError:
+            if error is None:
+                raise
+
+    # ---- memory, streams, events ----
+
+    def array(self, host: np.ndarray[Any, Any]) -> DeviceArray:
+        """A dense device copy of a host array, whatever the strides of that.
+
+        Raises ArgumentError for anything but an array of a dtype that CANN has, OutOfDeviceMemory.
+        """
+        if not isinstance(host, np.ndarray) or isinstance(host, np.ma.MaskedArray):
+            raise ArgumentError("host", "a numpy.ndarray", type(host).__name__)
+        _require_known(host.dtype, "host")
+        return memory.upload(self._device, host)
+
+    def empty(self, shape: int | Sequence[int], dtype: Any) -> DeviceArray:
+        """A dense device array with undefined contents."""
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(not isinstance(extent, (int, np.integer)) or extent < 0 for extent in extents):
+            raise ArgumentError("shape", "integers that are not negative", repr(shape))
+        kind = np.dtype(dtype)
+        _require_known(kind, "dtype")
+        return memory.empty(self._device, [int(extent) for extent in extents], kind)
+
+    def borrow_array(
+        self,
+        pointer: int,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        strides: Sequence[int] | None = None,
+        owner: object = None,
+    ) -> DeviceArray:
+        """An array over device memory of somebody else, which is never freed here.
+
+        ``pointer`` is the start of the allocation (a multiple of 32 bytes), ``shape`` and ``strides`` (in bytes, dense
+        by default) what of it is used: slice the result for less. ``owner`` is kept alive as long as the array.
+        """
+        kind = np.dtype(dtype)
+        _require_known(kind, "dtype")
+        steps = [s * kind.itemsize for s in layout.dense_strides(shape)] if strides is None else list(strides)
+        if len(steps) != len(shape) or any(step < 0 for step in steps):
+            raise ArgumentError("strides", f"{len(shape)} byte counts that are not negative", repr(strides))
+        if not isinstance(pointer, int) or pointer <= 0:
+            raise ArgumentError("pointer", "a device address", repr(pointer))
+        low, high = layout.bounds(shape, steps)
+        nbytes = high - 1 + kind.itemsize - low if high > low else 0
+        return DeviceArray(DeviceBuffer(self._device, nbytes, pointer, owner), shape, kind, steps)
+
+    def create_stream(self) -> Stream:
+        """A new stream of this device. ``session.stream`` is there from the start."""
+        return Stream(self._device)
+
+    def borrow_stream(self, handle: int) -> Stream:
+        """A stream of somebody else (an ``aclrtStream`` as an integer) on this device, never destroyed here.
+
+        Calls are ordered after what its owner has really queued: flush a framework's own launch queue first.
+        """
+        if not isinstance(handle, int) or handle <= 0:
+            raise ArgumentError("handle", "an aclrtStream as an integer", repr(handle))
+        return Stream(self._device, handle)
+
+    def create_event(self) -> Event:
+        return Event(self._device)
+
+    # ---- operators ----
+
+    def scatter_pa_kv_cache_with_k_scale(
+        self,
+        key: Any,
+        value: Any,
+        key_cache: Any,
+        value_cache: Any,
+        slot_mapping: Any,
+        key_scale: Any,
+        key_scale_cache: Any,
+        *,
+        cache_layout: str | None = None,
+        padding: str = "error",
+        stream: Stream | None = None,
+    ) -> None:
+        """Moves key and value rows and key scales into a paged cache, in place.
+
+        ==================  ====================================  ===================================
+        key, value          [T, N, Dk], [T, N, Dv]                float8_e4m3fn or float8_e5m2
+        key_cache           [B, N, S, Dk]                         as key; changed
+        value_cache         [B, N, S, Dv]                         as key; changed
+        slot_mapping        [T]                                   int32 or int64; slot = block * S + offset
+        key_scale           [T, N]                                float32
+        key_scale_cache     [B, N, S, 1]                          float32; changed
+        ==================  ====================================  ===================================
+
+        T tokens, N heads, B blocks of S slots, head sizes Dk and Dv. All four FP8 arrays have one dtype. Bytes are
+        moved unchanged, NaN patterns included. Rows of the caches that no slot names are left as they are. T = 0 does
+        nothing.
+
+        All arrays on the host: the call uploads, runs, waits and writes the caches back into the given arrays, whatever
+        their strides. All arrays on the device: nothing is copied, and the call returns when it is queued on the stream
+        (``session.stream`` by default). Slot values are checked where they are on the host; on the device the operator
+        skips slots below 0 or from B * S on, and what duplicate slots leave behind is undefined.
+
+        ``padding``: "error" refuses every slot out of range, "skip" lets -1 through, whose rows the operator skips.
+        ``cache_layout``: None or "BNBD".
+
+        Raises AclnnParameterError naming the argument, what was expected and what came, before anything is launched or
+        changed; ArgumentError for a mix of host and device arrays; AclnnInnerError, DeviceFaultError and
+        OutOfDeviceMemory.
+        Source of the rules: phase 1 of the operator in CANN 9.1 and, for what that lets through, its kernel.
+        """
+        arguments = {
+            "key": key,
+            "value": value,
+            "key_cache": key_cache,
+            "value_cache": value_cache,
+            "slot_mapping": slot_mapping,
+            "key_scale": key_scale,
+            "key_scale_cache": key_scale_cache,
+        }
+        scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
+
+    def _stream(self, stream: Stream | None) -> Stream:
+        chosen = self.stream if stream is None else stream
+        if not isinstance(chosen, Stream):
+            raise ArgumentError("stream", "a Stream", type(stream).__name__, "session.borrow_stream(handle) makes one")
+        if chosen.device is not self._device:
+            raise ArgumentError("stream", "a stream of this session", "one of another session")
+        chosen.require_open()
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
+
+
+def _require_known(dtype: np.dtype[Any], argument: str) -> None:
+    if dtype not in BY_DTYPE:
+        raise ArgumentError(argument, "a dtype that CANN has, in native byte order", name_of(dtype), hint_for(dtype))
