@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phase 1 of the scatter operator against the answers that CANN's host code gave."""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import scatter_calls as calls  # noqa: E402
+
+DATA = Path(__file__).parents[1] / "data" / "phase1_rev_a_scatter.jsonl.gz"
+KNOWN_NAMES = re.compile(
+    r"\b(key|value|keyCache|valueCache|keyCacheRef|valueCacheRef|key_cache|value_cache|slotMapping|slot_mapping"
+    r"|keyScale|key_scale|keyScaleCache|keyScaleCacheRef|key_scale_cache)\b"
+)
+CODE = re.compile(r"\bEZ\d{4}\b")
+TITLES = {
+    "EZ1001": "AclNN_Parameter_Error",
+    "EZ9999": "AclNN_Inner_Error",
+    "EZ0009": "Invalid_Argument_Tensor_Shape",
+    "EZ0010": "Invalid_Argument_Tensor_Shape",
+    "EZ0015": "Invalid_Argument_Tensor_Shape_Size",
+}
+
+
+@pytest.fixture
+def device(sim: Any) -> Iterator[Any]:
+    device = calls.Device(sim)
+    yield device
+    device.close()
+
+
+def recorded() -> list[dict[str, Any]]:
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def answer(device: Any, line: dict[str, Any], base: int) -> dict[str, Any]:
+    sim = device.sim
+    handles = []
+    for name in calls.NAMES:
+        spec = line["tensors"][name]
+        if spec is None:
+            handles.append(None)
+            continue
+        dtype = sim.constants["ACL_" + spec["dtype"]]
+        handles.append(
+            device.tensor(
+                spec["shape"], dtype, base, spec["strides"], spec["offset"], spec["storage"], spec["format"]
+            )
+        )
+    size = ctypes.c_uint64(calls.UNTOUCHED_SIZE)
+    executor = ctypes.c_void_p(calls.UNTOUCHED_EXECUTOR)
+    attrs = line["attrs"]
+    layout = attrs["cacheLayout"]
+    status = sim.aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
+        *handles,
+        None if layout is None else layout.encode(),
+        None if attrs.get("nullWorkspaceSize") else ctypes.byref(size),
+        None if attrs.get("nullExecutor") else ctypes.byref(executor),
+    )
+    text = device.message()
+    if status == 0:
+        assert sim.aclDestroyAclOpExecutor(executor) == 0
+    else:
+        assert (size.value, executor.value) == (calls.UNTOUCHED_SIZE, calls.UNTOUCHED_EXECUTOR)
+    for handle in filter(None, handles):
+        device.destroy(handle)
+    codes = CODE.findall(text or "")
+    assert len(codes) <= 1, text
+    if codes:
+        assert f"{TITLES[codes[0]]}({codes[0]})" in text
+        assert ("Solution:" in text) == codes[0].startswith("EZ00")
+        assert ("TraceBack (most recent call last):" in text) == codes[0].startswith("EZ00")
+    return {
+        "id": line["id"],
+        "status": status,
+        "sized": status == 0 and size.value > 0,
+        "ez": codes[0] if codes else None,
+        "about": KNOWN_NAMES.findall(text or ""),
+    }
+
+
+def test_every_recorded_answer(device: Any) -> None:
+    lines = recorded()
+    assert len(lines) == 1000
+    base = device.alloc(1024)
+    executors = device.counter("ACLSIM_LIVE_EXECUTORS")
+    wanted = [{name: line[name] for name in ("id", "status", "sized", "ez", "about")} for line in lines]
+    got = [answer(device, line, base) for line in lines]
+    assert [pair for pair in zip(got, wanted, strict=True) if pair[0] != pair[1]] == []
+    assert device.counter("ACLSIM_LIVE_EXECUTORS") == executors
+
+
+def test_a_scale_cache_with_a_wider_last_axis_is_named(device: Any) -> None:
+    call = calls.Call(device)
+    wide = device.tensor((2, 2, 4, 2), calls.FLOAT, device.alloc(64))
+    status, _, _ = device.phase1([*call.handles[:6], wide])
+    assert status == 561103
+    assert "key_scale_cache" in device.message()
+
+
+def test_workspace_sizes(device: Any) -> None:
+    call = calls.Call(device)
+    assert device.phase1(call.handles)[1] == calls.WORKSPACE
+    call.view("keyCacheRef", call.key_cache.repeat(2), (128, 64, 16, 1))
+    assert device.phase1(call.handles)[1] == calls.WORKSPACE, "views in place"
+    call.view("keyScaleCacheRef", call.scale_cache, (8, 4, 1, 0))
+    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 512, "the padded cache, 128 bytes, is copied whole"
+    call.view("slotMapping", call.slots.repeat(2), (2,))
+    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 1024
+
+
+def test_only_slots_are_copied_for_views(device: Any) -> None:
+    call = calls.Call(device)
+    call.view("keyCacheRef", call.key_cache.repeat(2), (128, 64, 16, 1))
+    call.view("slotMapping", call.slots.repeat(2), (2,))
+    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 512
+
+
+def test_empty_slots_give_an_executor_that_launches_nothing(device: Any) -> None:
+    call = calls.Call(device)
+    launches = device.counter("ACLSIM_KERNEL_LAUNCHES")
+    empty = device.tensor((0, 1), calls.FLOAT, None)
+    status, size, executor = device.phase1([*call.handles[:4], empty, *call.handles[5:]])
+    assert (status, size) == (0, 0)
+    assert device.phase2(executor) == 0
+    assert device.synchronize() == 0
+    assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches
+    call.check(tokens=[])
+
+
+def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
+    call = calls.Call(device)
+    empty = device.tensor((0,), calls.INT32, None)
+    wrong = device.tensor((2,), calls.INT32, None)
+    answers: list[Any] = []
+
+    def on_a_new_thread() -> None:
+        for handles in (
+            call.handles,
+            [wrong, *call.handles[1:]],
+            [*call.handles[:4], wrong, *call.handles[5:]],
+            [*call.handles[:4], empty, *call.handles[5:]],
+            [None, *call.handles[1:]],
+        ):
+            answers.append((device.phase1(handles), device.message()))
+
+    thread = threading.Thread(target=on_a_new_thread)
+    thread.start()
+    thread.join()
+    assert [status for (status, _, _), _ in answers] == [561103, 161002, 561103, 0, 161001]
+    assert "aclrtGetDevice" in answers[0][1]
+    assert "107002" in answers[0][1]
+    assert "aclrtGetDevice" in answers[2][1]
+    assert answers[4][1] is None
+    assert 0 == device.sim.aclDestroyAclOpExecutor(answers[3][0][2])
+
+
+def test_a_destroyed_tensor_is_reported(device: Any) -> None:
+    call = calls.Call(device)
+    handles = call.handles
+    device.destroy(handles[0])
+    misuses = device.counter("ACLSIM_MISUSES")
+    assert device.phase1(handles)[0] == 561103
+    assert device.counter("ACLSIM_MISUSES") == misuses + 1
