@@ -21,16 +21,29 @@ def int64s(values: Sequence[int] | None) -> Any:
     return None if values is None else (ctypes.c_int64 * len(values))(*values)
 
 
+class Functions:
+    """The simulator's functions, each looked up once."""
+
+    def __init__(self, sim: Any) -> None:
+        self._sim = sim
+        self.constants = sim.constants
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._sim, name)
+        setattr(self, name, function)
+        return function
+
+
 class Device:
     """Device 0 for one test: what it made is given back by ``close``."""
 
     def __init__(self, sim: Any) -> None:
-        self.sim = sim
+        self.sim = Functions(sim)
         self.memory: list[int] = []
         self.tensors: list[int] = []
-        assert sim.aclrtSetDevice(0) == 0
+        assert self.sim.aclrtSetDevice(0) == 0
         stream = ctypes.c_void_p()
-        assert sim.aclrtCreateStream(ctypes.byref(stream)) == 0
+        assert self.sim.aclrtCreateStream(ctypes.byref(stream)) == 0
         self.stream = stream.value
         self.message()
 
@@ -106,6 +119,15 @@ class Device:
         if status != 0:
             assert (size.value, executor.value) == (UNTOUCHED_SIZE, UNTOUCHED_EXECUTOR)
         return status, size.value, executor.value or 0
+
+    def discard(self, executor: int) -> None:
+        assert self.sim.aclDestroyAclOpExecutor(executor) == 0
+
+    def workspace_size(self, tensors: Sequence[int | None]) -> int:
+        status, size, executor = self.phase1(tensors)
+        assert status == 0
+        self.discard(executor)
+        return size
 
     def phase2(self, executor: int | None, size: int = 0, workspace: int | None = None) -> int:
         status: int = self.sim.aclnnScatterPaKvCacheWithKScale(workspace, size, executor, self.stream)

@@ -326,10 +326,16 @@ class TestCache:
         call = fresh_view_call(device)
         executor, size, workspace = ready(device, call)
         statuses: list[int] = []
-        thread = threading.Thread(target=lambda: statuses.append(device.phase2(executor, size, workspace)))
+
+        def other_thread() -> None:
+            statuses.append(device.sim.aclrtSetDevice(0))
+            statuses.append(device.phase2(executor, size, workspace))
+            statuses.append(device.sim.aclrtResetDevice(0))
+
+        thread = threading.Thread(target=other_thread)
         thread.start()
         thread.join()
-        assert statuses == [0]
+        assert statuses == [0, 0, 0]
         assert device.synchronize() == 0
         assert is_cached(device, call)
 

@@ -71,7 +71,7 @@ def answer(device: Any, line: dict[str, Any], base: int) -> dict[str, Any]:
     )
     text = device.message()
     if status == 0:
-        assert sim.aclDestroyAclOpExecutor(executor) == 0
+        device.discard(executor)
     else:
         assert (size.value, executor.value) == (calls.UNTOUCHED_SIZE, calls.UNTOUCHED_EXECUTOR)
     for handle in filter(None, handles):
@@ -112,20 +112,20 @@ def test_a_scale_cache_with_a_wider_last_axis_is_named(device: Any) -> None:
 
 def test_workspace_sizes(device: Any) -> None:
     call = calls.Call(device)
-    assert device.phase1(call.handles)[1] == calls.WORKSPACE
+    assert device.workspace_size(call.handles) == calls.WORKSPACE
     call.view("keyCacheRef", call.key_cache.repeat(2), (128, 64, 16, 1))
-    assert device.phase1(call.handles)[1] == calls.WORKSPACE, "views in place"
+    assert device.workspace_size(call.handles) == calls.WORKSPACE, "views in place"
     call.view("keyScaleCacheRef", call.scale_cache, (8, 4, 1, 0))
-    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 512, "the padded cache, 128 bytes, is copied whole"
+    assert device.workspace_size(call.handles) == calls.WORKSPACE + 512, "the padded cache, 128 bytes, is copied whole"
     call.view("slotMapping", call.slots.repeat(2), (2,))
-    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 1024
+    assert device.workspace_size(call.handles) == calls.WORKSPACE + 1024
 
 
 def test_only_slots_are_copied_for_views(device: Any) -> None:
     call = calls.Call(device)
     call.view("keyCacheRef", call.key_cache.repeat(2), (128, 64, 16, 1))
     call.view("slotMapping", call.slots.repeat(2), (2,))
-    assert device.phase1(call.handles)[1] == calls.WORKSPACE + 512
+    assert device.workspace_size(call.handles) == calls.WORKSPACE + 512
 
 
 def test_empty_slots_give_an_executor_that_launches_nothing(device: Any) -> None:
@@ -164,7 +164,7 @@ def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
     assert "107002" in answers[0][1]
     assert "aclrtGetDevice" in answers[2][1]
     assert answers[4][1] is None
-    assert 0 == device.sim.aclDestroyAclOpExecutor(answers[3][0][2])
+    device.discard(answers[3][0][2])
 
 
 def test_a_destroyed_tensor_is_reported(device: Any) -> None:
