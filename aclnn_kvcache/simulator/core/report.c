@@ -81,7 +81,12 @@ aclError sim_fail(aclError status, const char *function, const char *format, ...
 
 aclError sim_fail_null(const char *function, const char *parameter)
 {
-    sim_message("EH0008", "Invalid_Argument_Null_Pointer", "%s failed with %d: %s is NULL; expected a pointer.",
+    return sim_fail_null_as("EH0008", function, parameter);
+}
+
+aclError sim_fail_null_as(const char *code, const char *function, const char *parameter)
+{
+    sim_message(code, "Invalid_Argument_Null_Pointer", "%s failed with %d: %s is NULL; expected a pointer.",
         function, ACL_ERROR_INVALID_PARAM, parameter);
     last_error = ACL_ERROR_INVALID_PARAM;
     return ACL_ERROR_INVALID_PARAM;

@@ -13,6 +13,9 @@ SIM_EXPORT aclError sim_fail(aclError status, const char *function, const char *
 /* 100000 for a pointer that must not be NULL. */
 SIM_EXPORT aclError sim_fail_null(const char *function, const char *parameter);
 
+/* The same with another code than the usual EH0008. */
+SIM_EXPORT aclError sim_fail_null_as(const char *code, const char *function, const char *parameter);
+
 /* For what the simulator cannot do faithfully: said on standard error too, since a caller may well expect success. */
 SIM_EXPORT aclError sim_unsupported(aclError status, const char *function, const char *reason);
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Initialisation is a count that finalising ignores. It guards nothing: devices, streams and memory outlive it, as they
+   work before it. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "acl/acl.h"
+#include "api.h"
+#include "config.h"
+#include "core/counters.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t references;
+static int finalized;
+static char *first_content; /* of the process's first initialisation; later ones must have the same */
+
+static aclError initialize(const char *function, const char *config_path)
+{
+    if (references > 0) {
+        ++references;
+        return sim_fail(ACL_ERROR_REPEAT_INITIALIZE, function, "ACL is initialised already, now %llu times",
+            (unsigned long long)references);
+    }
+    char *content = NULL;
+    TRY(config_read(function, config_path, &content));
+    if (first_content == NULL) {
+        first_content = content;
+    } else {
+        int same = strcmp(content, first_content) == 0;
+        free(content);
+        if (!same) {
+            return sim_fail(ACL_ERROR_INVALID_PARAM, function,
+                "configPath is \"%s\"; expected the content of this process's first initialisation",
+                config_path == NULL ? "" : config_path);
+        }
+    }
+    references = 1;
+    finalized = 0;
+    return ACL_SUCCESS;
+}
+
+static aclError finalize(const char *function)
+{
+    if (finalized) {
+        return sim_fail(ACL_ERROR_REPEAT_FINALIZE, function, "ACL was finalised already");
+    }
+    finalized = 1;
+    references = 0;
+    return ACL_SUCCESS;
+}
+
+SIM_EXPORT aclError aclInit(const char *configPath)
+{
+    ENTER();
+    sim_process_use();
+    sim_count(ACLSIM_INIT_CALLS, 1);
+    pthread_mutex_lock(&lock);
+    aclError status = initialize(__func__, configPath);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+SIM_EXPORT aclError aclFinalize(void)
+{
+    ENTER();
+    sim_count(ACLSIM_FINALIZE_CALLS, 1);
+    pthread_mutex_lock(&lock);
+    aclError status = finalize(__func__);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+SIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
+{
+    ENTER();
+    sim_count(ACLSIM_FINALIZE_CALLS, 1);
+    aclError status = ACL_SUCCESS;
+    pthread_mutex_lock(&lock);
+    if (references > 1) {
+        --references;
+    } else if (references == 1) {
+        status = finalize(__func__);
+    } else {
+        status = FAIL(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
+    }
+    if (refCount != NULL) {
+        *refCount = references;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "core/device.h"
+#include "core/host_memory.h"
+#include "core/message.h"
+#include "core/stream.h"
+
+/* Where each kind says the areas are; ACL_MEMCPY_DEFAULT says nothing. */
+static const struct {
+    int dst_on_device;
+    int src_on_device;
+} kinds[] = {
+    [ACL_MEMCPY_HOST_TO_HOST] = {0, 0},
+    [ACL_MEMCPY_HOST_TO_DEVICE] = {1, 0},
+    [ACL_MEMCPY_DEVICE_TO_HOST] = {0, 1},
+    [ACL_MEMCPY_DEVICE_TO_DEVICE] = {1, 1},
+    [ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE] = {1, 0},
+};
+
+transfer transfer_row(const char *function, void *dst, const void *src, size_t count)
+{
+    return (transfer){
+        .function = function,
+        .dst = {.name = "dst", .address = dst, .bytes = count},
+        .src = {.name = "src", .address = (void *)(uintptr_t)src, .bytes = count},
+        .width = count,
+        .height = 1,
+    };
+}
+
+aclError transfer_locate(transfer *t)
+{
+    TRY(area_locate(t->function, &t->dst));
+    TRY(area_locate(t->function, &t->src));
+    if (t->dst.place == AREA_DEVICE && t->src.place == AREA_DEVICE &&
+        !sim_device_reaches(t->dst.device, t->src.device) && !sim_device_reaches(t->src.device, t->dst.device)) {
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function,
+            "src is on device %d and dst on device %d; expected aclrtDeviceEnablePeerAccess between them first",
+            t->src.device, t->dst.device);
+    }
+    return ACL_SUCCESS;
+}
+
+int transfer_on_host(const transfer *t)
+{
+    return t->dst.place != AREA_DEVICE && t->src.place != AREA_DEVICE;
+}
+
+static const char *side(int on_device)
+{
+    return on_device ? "device" : "host";
+}
+
+aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
+{
+    int dst = t->dst.place == AREA_DEVICE;
+    int src = t->src.place == AREA_DEVICE;
+    if (kind == ACL_MEMCPY_DEFAULT || (kinds[kind].dst_on_device == dst && kinds[kind].src_on_device == src)) {
+        return ACL_SUCCESS;
+    }
+    return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function,
+        "kind is %d (%s to %s); expected one for the addresses, which are %s to %s", (int)kind,
+        side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(src), side(dst));
+}
+
+/* 0 when an area is gone. */
+static int move(const transfer *t)
+{
+    sim_host_hold();
+    char *dst = area_bytes(&t->dst);
+    const char *src = area_bytes(&t->src);
+    int there = dst != NULL && src != NULL;
+    for (size_t row = 0; there && row < t->height; ++row) {
+        memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, t->width);
+    }
+    sim_host_unhold();
+    return there;
+}
+
+aclError transfer_now(const transfer *t)
+{
+    if (!move(t)) {
+        return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function, "memory was freed while it was copied");
+    }
+    return ACL_SUCCESS;
+}
+
+typedef struct {
+    transfer what;
+    void *staged; /* a copy of the source, or NULL */
+} job;
+
+static aclError run(void *arg)
+{
+    const job *j = arg;
+    if (!move(&j->what)) {
+        sim_message("EE9999", "Inner_Error", "%s: source %p or destination %p was freed before the copy ran",
+            j->what.function, j->what.src.address, j->what.dst.address);
+        return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+    }
+    return ACL_SUCCESS;
+}
+
+static void release(void *arg)
+{
+    job *j = arg;
+    free(j->staged);
+    free(j);
+}
+
+static aclError queue(const transfer *t, int stage, sim_stream *stream)
+{
+    job *j = calloc(1, sizeof *j);
+    void *staged = stage ? malloc(t->src.bytes) : NULL;
+    if (j == NULL || (stage && staged == NULL)) {
+        free(j);
+        free(staged);
+        return sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, t->function, "the host has no memory for a task");
+    }
+    j->what = *t;
+    if (stage) {
+        memcpy(staged, t->src.address, t->src.bytes);
+        j->staged = staged;
+        j->what.src.address = staged;
+        j->what.src.place = AREA_PAGEABLE;
+    }
+    return sim_stream_submit(stream, (sim_task){t->function, run, release, j}, 0);
+}
+
+/* Pageable memory could be gone when a task ran, so such a copy waits for its turn here. */
+static aclError queue_or_wait(const transfer *t, aclrtMemcpyKind kind, sim_stream *stream)
+{
+    int stage = kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+    int pageable = t->dst.place == AREA_PAGEABLE || t->src.place == AREA_PAGEABLE;
+    if (pageable && !stage) {
+        TRY(sim_stream_synchronize(t->function, stream, -1));
+        return transfer_now(t);
+    }
+    return queue(t, stage, stream);
+}
+
+aclError transfer_queue(const transfer *t, aclrtMemcpyKind kind, aclrtStream stream)
+{
+    sim_stream *target;
+    transfer located = *t;
+    TRY(sim_stream_acquire(t->function, stream, SIM_OWN_CONTEXT, &target));
+    aclError status = sim_stream_check(t->function, target);
+    if (status == ACL_SUCCESS) {
+        status = transfer_locate(&located);
+    }
+    if (status == ACL_SUCCESS && (transfer_on_host(&located) || kind == ACL_MEMCPY_HOST_TO_HOST)) {
+        status = sim_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, t->function,
+            "src and dst are both host memory, or kind says so; expected device memory on one side");
+    }
+    if (status == ACL_SUCCESS) {
+        status = transfer_check_kind(&located, kind);
+    }
+    if (status == ACL_SUCCESS) {
+        status = queue_or_wait(&located, kind, target);
+    }
+    sim_stream_release(target);
+    return status;
+}
