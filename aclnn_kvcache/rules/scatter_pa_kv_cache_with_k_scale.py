@@ -92,7 +92,7 @@ def check(specs: Mapping[str, TensorSpec | None], cache_layout: str | None = Non
         return missing
     present: Specs = {name: spec for name, spec in specs.items() if spec is not None}
     is_no_op = short_cut(present)
-    for stage in (_ranks, _dtypes, _equal_dtypes, _bounds, _shapes, _layouts):
+    for stage in (_ranks, _dtypes, _equal_dtypes, _memory_and_shapes, _layouts):
         found = list(stage(present))
         if found:
             # CANN answers the empty short-cut before it looks at anything but NULL.
@@ -130,7 +130,7 @@ def _ranks(specs: Specs) -> Iterator[Finding]:
             yield Finding("rank", (name,), f"{name} must have {rank} dimensions, got {list(shape)}", INVALID, "EZ1001")
         elif name in HEAD_SIZED and shape[-1] == 0:
             message = f"{name} must have a head size (its last dimension) above 0, got {list(shape)}"
-            yield Finding("head_size", (name,), message, 0 if short_cut(specs) else INVALID, "EZ1001")
+            yield Finding("head_size", (name,), message, INVALID, "EZ1001")
 
 
 def _dtypes(specs: Specs) -> Iterator[Finding]:
@@ -147,6 +147,12 @@ def _equal_dtypes(specs: Specs) -> Iterator[Finding]:
         if specs[a].dtype != specs[b].dtype:
             message = f"{a} and {b} must have one dtype, got {name_of(specs[a].dtype)} and {name_of(specs[b].dtype)}"
             yield Finding("same_dtype", (a, b), message, INVALID, "EZ1001")
+
+
+def _memory_and_shapes(specs: Specs) -> Iterator[Finding]:
+    """One stage: CANN lets most of what reaches outside its allocation pass, and goes on to the shapes."""
+    yield from _bounds(specs)
+    yield from _shapes(specs)
 
 
 def _bounds(specs: Specs) -> Iterator[Finding]:
