@@ -21,10 +21,11 @@ def check_slots(slots: np.ndarray[Any, Any], blocks: int, block_size: int, *, sk
     """
     limit = blocks * block_size
     padded = (slots == PADDING) & skip_padding
-    bad = np.flatnonzero(((slots < 0) | (slots >= limit)) & ~padded)
+    inside = (slots >= 0) & (slots < limit)
+    bad = np.flatnonzero(~inside & ~padded)
     if bad.size:
         yield _out_of_range(int(bad[0]), int(slots[bad[0]]), bad.size, blocks, block_size)
-    rows = np.flatnonzero(~padded)
+    rows = np.flatnonzero(inside)
     order = np.argsort(slots[rows], kind="stable")
     ordered = slots[rows][order]
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
@@ -34,13 +35,17 @@ def check_slots(slots: np.ndarray[Any, Any], blocks: int, block_size: int, *, sk
 
 
 def _out_of_range(row: int, slot: int, count: int, blocks: int, block_size: int) -> Finding:
-    block, offset = decode_slot(slot, block_size) if block_size else (0, 0)
-    place = f"block {block} of {blocks}, offset {offset} with block size {block_size}"
+    limit = blocks * block_size
+    if limit:
+        block, offset = decode_slot(slot, block_size)
+        place = f"block {block} of {blocks}, offset {offset} with block size {block_size}"
+        allowed = f"allowed are 0..{limit - 1}"
+    else:
+        place = f"{blocks} blocks of {block_size}"
+        allowed = "the cache has no slots"
     more = f" ({count} rows are out of range)" if count > 1 else ""
     hint = '; rows to be left out are -1 and need padding="skip"' if slot == PADDING else ""
-    message = (
-        f"slot_mapping row {row} holds slot {slot} ({place}); allowed are 0..{blocks * block_size - 1}{more}{hint}"
-    )
+    message = f"slot_mapping row {row} holds slot {slot} ({place}); {allowed}{more}{hint}"
     return Finding("slot_range", ("slot_mapping",), message)
 
 
