@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests marked ``npu`` run wherever CANN and a device are, and are skipped only where there is none."""
+
+from __future__ import annotations
+
+import glob
+import subprocess
+import sys
+
+import pytest
+
+DEVICE_NODES = ("/dev/davinci[0-9]*", "/dev/vdavinci[0-9]*")
+
+# In a process of its own: with CANN loaded, this one could not load the simulator any more.
+PROBE = """
+import sys
+from aclnn_kvcache.errors import LibraryNotFoundError
+from aclnn_kvcache.native.library import load
+try:
+    load("cann")
+except LibraryNotFoundError as error:
+    print(error)
+    sys.exit(3)
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("npu")]
+    reason = _absent() if marked else ""
+    for item in marked if reason else []:
+        item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _absent() -> str:
+    """Why there is nothing to test on, or empty: a device that is there but does not work fails the tests."""
+    if not any(map(glob.glob, DEVICE_NODES)):
+        return f"no NPU: there is no {' or '.join(DEVICE_NODES)}"
+    probe = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=False)
+    return f"no CANN: {probe.stdout.strip()}" if probe.returncode == 3 else ""
