@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import scatter_calls as calls  # noqa: E402
+import scatter_calls as calls
 
 HERE = Path(__file__).parent
 
@@ -279,12 +279,9 @@ class TestCache:
 
         def changed(strides: Any = None, offset: int = 0, fmt: int = 2, storage: int = elements) -> bool:
             stored = shape if storage == elements else (storage,)
-            assert (
-                sim.aclInitTensor(
-                    tensor, None, 0, calls.E4M3FN, calls.int64s(strides), offset, fmt, calls.int64s(stored), len(stored), base
-                )
-                == 0
-            )
+            dims = calls.int64s(stored)
+            wanted = calls.int64s(strides)
+            assert sim.aclInitTensor(tensor, None, 0, calls.E4M3FN, wanted, offset, fmt, dims, len(stored), base) == 0
             return not is_cached(device, call)
 
         assert not changed()

@@ -20,7 +20,9 @@ def size_of(getter: Any, handle: Any) -> int:
     return size.value
 
 
-@pytest.mark.parametrize(("name", "ctype"), [("Int", ctypes.c_int64), ("Float", ctypes.c_float), ("Bool", ctypes.c_bool)])
+@pytest.mark.parametrize(
+    ("name", "ctype"), [("Int", ctypes.c_int64), ("Float", ctypes.c_float), ("Bool", ctypes.c_bool)]
+)
 def test_arrays(sim: Any, name: str, ctype: Any) -> None:
     create = getattr(sim, f"aclCreate{name}Array")
     destroy = getattr(sim, f"aclDestroy{name}Array")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from scatter_calls import int64s  # noqa: E402
+from scatter_calls import int64s
 
 libc = ctypes.CDLL(None)
 libc.free.argtypes = [ctypes.c_void_p]

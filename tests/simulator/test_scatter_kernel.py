@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import scatter_calls as calls  # noqa: E402
+import scatter_calls as calls
 
 FAULT = 507035
 

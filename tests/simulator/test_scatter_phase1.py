@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import scatter_calls as calls  # noqa: E402
+import scatter_calls as calls
 
 DATA = Path(__file__).parents[1] / "data" / "phase1_rev_a_scatter.jsonl.gz"
 KNOWN_NAMES = re.compile(
@@ -55,9 +55,7 @@ def answer(device: Any, line: dict[str, Any], base: int) -> dict[str, Any]:
             continue
         dtype = sim.constants["ACL_" + spec["dtype"]]
         handles.append(
-            device.tensor(
-                spec["shape"], dtype, base, spec["strides"], spec["offset"], spec["storage"], spec["format"]
-            )
+            device.tensor(spec["shape"], dtype, base, spec["strides"], spec["offset"], spec["storage"], spec["format"])
         )
     size = ctypes.c_uint64(calls.UNTOUCHED_SIZE)
     executor = ctypes.c_void_p(calls.UNTOUCHED_EXECUTOR)
