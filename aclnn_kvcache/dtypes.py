@@ -48,6 +48,8 @@ FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
+_RAW_BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("V1"))
+
 
 def name_of(dtype: np.dtype[Any]) -> str:
     """How messages name a dtype: NumPy's name, with the byte order where it is not the machine's."""
@@ -58,7 +60,7 @@ def hint_for(dtype: np.dtype[Any]) -> str:
     """What to do with an array of this dtype where FP8 or another element type was expected; may be empty."""
     if not dtype.isnative:
         return "convert it: array.astype(array.dtype.newbyteorder('='))"
-    if dtype in (np.dtype(np.uint8), np.dtype(np.int8)) or dtype.kind == "V":
+    if dtype in _RAW_BYTES:
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
