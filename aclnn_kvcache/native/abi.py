@@ -10,17 +10,25 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from aclnn_kvcache.errors import AbiMismatchError
 from aclnn_kvcache.native.prototypes import HEADERS, Prototype, read_headers
 
 
 def installed_prototype(ours: Prototype, library_path: str) -> Prototype | None:
-    """What the installed header declares for this function; None without a header, or for anything but an operator."""
+    """What the installed header declares for this function; None without a header, or for anything but an operator.
+
+    Raises AbiMismatchError for a header with types that this package does not know.
+    """
     if not ours.header.startswith("aclnnop/") or not os.path.isabs(library_path):
         return None
     types = read_headers(header for header in HEADERS if not header.startswith("aclnnop/"))
     for path in _headers(ours.header, Path(library_path)):
         if path.is_file():
-            types.read(str(path), path.read_text(encoding="utf-8", errors="replace"))
+            try:
+                types.read(str(path), path.read_text(encoding="utf-8", errors="replace"))
+            except ValueError as error:
+                message = f"{path}, installed with {library_path}, declares what this package cannot call: {error}"
+                raise AbiMismatchError(message) from error
             return types.prototypes.get(ours.name)
     return None
 

@@ -3,7 +3,7 @@
 
 The headers in ``aclnn_kvcache/include`` are the one statement of the ABI: the simulator compiles against them and
 this module reads the same text. It understands the C that those headers and CANN's operator headers are written in:
-typedefs, enums, integer macros and function declarations; no expressions, no macros with arguments.
+typedefs, enums, integer macros and function declarations, with attributes and macros in front; no expressions.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ class Declarations:
         return Prototype(name, c_result, self._ctype(c_result), tuple(parameters), header)
 
     def _ctype(self, c_type: str) -> Any:
-        base, _, stars = c_type.partition(" ")
+        base, depth = c_type.rstrip("* "), c_type.count("*")
         if base not in self._types:
             raise ValueError(f"no header declares the C type {base!r}")
-        ctype, depth = self._types[base], len(stars)
+        ctype = self._types[base]
         if depth and base == "char":
             ctype, depth = ctypes.c_char_p, depth - 1
         elif depth and (ctype is None or ctype is OPAQUE):
@@ -147,9 +147,13 @@ class Declarations:
 
 
 def normalise(c_type: str) -> str:
-    """A C type without qualifiers and with its stars together: ``const char *`` becomes ``char *``."""
-    words = [word for word in re.findall(r"\w+|\*", c_type) if word not in ("const", "extern", "struct", "enum")]
-    return " ".join(filter(None, ("".join(w for w in words if w != "*"), "*" * words.count("*"))))
+    """A C type without qualifiers and with its stars together: ``const char *`` becomes ``char *``.
+
+    Words in capitals before a type, such as ``ACL_FUNC_VISIBILITY``, are macros of CANN's headers and no part of it.
+    """
+    words = [word for word in re.findall(r"\w+", c_type) if word not in ("const", "extern", "struct", "enum")]
+    names = [word for word in words if not word.isupper()] or words
+    return " ".join([*names, "*" * c_type.count("*")]).rstrip()
 
 
 def _spell(c_type: str, name: str) -> str:
