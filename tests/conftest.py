@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests marked ``npu`` run wherever CANN and a device are, and are skipped only where there is none."""
+"""Tests marked ``npu`` run wherever CANN and a device are, and are skipped only where there is none.
+
+No test fails for being slow: Hypothesis' deadlines are off.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", parent=settings.default, deadline=None)
+settings.load_profile("patient")
 
 DEVICE_NODES = ("/dev/davinci[0-9]*", "/dev/vdavinci[0-9]*")
 

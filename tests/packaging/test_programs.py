@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C and C++ programs written for CANN build against the headers and libraries of this package, unchanged, and run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import aclnn_kvcache as kv
+from aclnn_kvcache.native.library import load
+
+PROGRAMS = Path(__file__).parent / "programs"
+INCLUDE = Path(kv.__file__).parent / "include"
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+COMPILERS = {".c": (("cc", "gcc", "clang"), ["-std=c11"]), ".cpp": (("c++", "g++", "clang++"), ["-std=c++17"])}
+
+
+def compiler(suffix: str) -> list[str]:
+    names, options = COMPILERS[suffix]
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip(f"no compiler for {suffix}")
+    return [found, *options, *STRICT, "-I", str(INCLUDE)]
+
+
+def run(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | environment, timeout=60
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("source", sorted(PROGRAMS.iterdir()), ids=lambda path: path.name)
+def test_program_for_cann(source: Path, tmp_path: Path) -> None:
+    folder = str(Path(load("simulator").paths[0]).parent)
+    program = str(tmp_path / "program")
+    # Variadic macros without arguments are an extension that CANN's samples use.
+    options = ["-Wno-pedantic"] if source.suffix == ".cpp" else []
+    link = ["-L", folder, "-lascendcl", "-lnnopbase", "-lopapi"]
+    run([*compiler(source.suffix), *options, str(source), "-o", program, *link])
+    assert run([program], LD_LIBRARY_PATH=folder).splitlines()[-1] == "test pass"
+
+
+HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
+
+
+@pytest.mark.parametrize("suffix", COMPILERS)
+def test_headers_stand_alone(suffix: str, tmp_path: Path) -> None:
+    command = compiler(suffix)
+    sources = []
+    for number, header in enumerate(HEADERS):
+        source = tmp_path / f"{number}{suffix}"
+        source.write_text(f'#include "{header}"\n#include "{header}"\n', encoding="utf-8")
+        sources.append(str(source))
+    run([*command, "-fsyntax-only", *sources])
