@@ -22,6 +22,7 @@ CUSTOM = "libcust_opapi.so"
 
 OVERRIDE = "ACLNN_KVCACHE_LIB_DIR"
 BACKENDS = ("auto", "cann", "simulator")
+RELATIVE = "a relative path is never searched"
 
 
 class Folder(NamedTuple):
@@ -31,6 +32,8 @@ class Folder(NamedTuple):
     reason: str
     skipped: str = ""
     """Why it is not searched, or empty."""
+    exclusive: bool = False
+    """Chosen by the caller or bundled: no custom operator package is added to what it holds."""
 
 
 class Candidate(NamedTuple):
@@ -46,9 +49,9 @@ def folders(backend: str, library_dir: str | os.PathLike[str] | None, environ: M
     elsewhere, so that two installations never mix.
     """
     if library_dir is not None:
-        return [_absolute(os.fspath(library_dir), "the library_dir argument")]
+        return [_absolute(os.fspath(library_dir), "the library_dir argument", exclusive=True)]
     if environ.get(OVERRIDE):
-        return [_absolute(environ[OVERRIDE], f"environment variable {OVERRIDE}")]
+        return [_absolute(environ[OVERRIDE], f"environment variable {OVERRIDE}", exclusive=True)]
     if backend == "simulator":
         return list(_bundled())
     return [*_installations(environ), *_loader_path(environ)]
@@ -56,7 +59,7 @@ def folders(backend: str, library_dir: str | os.PathLike[str] | None, environ: M
 
 def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candidate]:
     """The libraries that may hold an operator, first hit wins: custom packages, then those of the folder."""
-    found = [] if _is_explicit(folder) else list(_custom_packages(environ))
+    found = [] if folder.exclusive else list(_custom_packages(environ))
     if not folder.path:
         return found + [Candidate(name, folder.reason) for name in OPERATORS]
     split = sorted(path.name for path in Path(folder.path).glob("libopapi_*.so"))
@@ -64,12 +67,8 @@ def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candi
     return found + [Candidate(str(Path(folder.path, name)), folder.reason) for name in names]
 
 
-def _is_explicit(folder: Folder) -> bool:
-    return "library_dir" in folder.reason or OVERRIDE in folder.reason or "bundled" in folder.reason
-
-
-def _absolute(path: str, reason: str) -> Folder:
-    return Folder(path, reason, "" if os.path.isabs(path) else "a relative path is never searched")
+def _absolute(path: str, reason: str, exclusive: bool = False) -> Folder:
+    return Folder(path, reason, "" if os.path.isabs(path) else RELATIVE, exclusive)
 
 
 def _bundled() -> Iterator[Folder]:
@@ -77,7 +76,7 @@ def _bundled() -> Iterator[Folder]:
 
     # An editable install keeps built files beside site-packages and the sources in the checkout.
     for package in aclnn_kvcache.__path__:
-        yield Folder(str(Path(package, "simulator", "lib")), "the simulator bundled with this package")
+        yield Folder(str(Path(package, "simulator", "lib")), "the simulator bundled with this package", exclusive=True)
 
 
 def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:
@@ -89,10 +88,10 @@ def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:
         (root, "default install root")
         for root in (
             "/usr/local/Ascend/cann",
-            f"{home}/Ascend/cann",
+            home and f"{home}/Ascend/cann",
             "/opt/Ascend/cann",
             "/usr/local/Ascend/ascend-toolkit/latest",
-            f"{home}/Ascend/ascend-toolkit/latest",
+            home and f"{home}/Ascend/ascend-toolkit/latest",
         )
     ]
     for root, reason in roots:
@@ -116,7 +115,11 @@ def _custom_packages(environ: Mapping[str, str]) -> Iterator[Candidate]:
         yield _custom(package, "environment variable ASCEND_CUSTOM_OPP_PATH")
     vendors = Path(environ.get("ASCEND_OPP_PATH", ""), "vendors")
     config = vendors / "config.ini"
-    if not vendors.is_absolute() or not config.is_file():
+    if not vendors.is_absolute():
+        if environ.get("ASCEND_OPP_PATH"):
+            yield Candidate(str(config), "environment variable ASCEND_OPP_PATH", RELATIVE)
+        return
+    if not config.is_file():
         return
     for line in config.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("load_priority="):
@@ -128,7 +131,7 @@ def _custom_packages(environ: Mapping[str, str]) -> Iterator[Candidate]:
 def _custom(package: str, reason: str) -> Candidate:
     path = os.path.join(package, "op_api", "lib", CUSTOM)
     if not os.path.isabs(path):
-        return Candidate(path, reason, "a relative path is never searched")
+        return Candidate(path, reason, RELATIVE)
     path = os.path.realpath(path)
     if os.path.exists(path):
         owner = os.stat(path).st_uid
