@@ -131,7 +131,7 @@ def load(backend: str = "auto", library_dir: str | os.PathLike[str] | None = Non
             library = _load_folder(folder, attempts)
             if library is None:
                 continue
-            if backend in ("auto", library.backend):
+            if backend == library.backend or (backend == "auto" and (library.backend == "cann" or folder.exclusive)):
                 return library
             attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
         raise LibraryNotFoundError(_not_found(backend, attempts))
@@ -161,18 +161,21 @@ def _first(folder: discovery.Folder, names: Iterable[str], attempts: list[Attemp
 
 
 def _open(path: str, reason: str, attempts: list[Attempt]) -> _Loaded | None:
+    name = os.path.basename(path)
     if os.path.isabs(path):
         if not os.path.exists(path):
             attempts.append(Attempt(path, reason, "no such file"))
             return None
         path = os.path.realpath(path)
-        _refuse_second_set(path)
+        if name != discovery.CUSTOM:  # every custom package has one of that name, and nothing depends on it
+            _refuse_second_set(path)
     try:
         handle = ctypes.CDLL(path)
     except OSError as error:
         attempts.append(Attempt(path, reason, f"the loader says: {error}"))
         return None
-    path = _mapped(os.path.basename(path)) or path
+    if path == name:
+        path = _mapped(name) or path
     attempts.append(Attempt(path, reason, "loaded"))
     return _Loaded(path, handle)
 
