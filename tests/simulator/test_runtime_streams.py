@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import H2D, KERNEL_FAULT, Kernels, Runtime  # noqa: E402
+from runtime_calls import H2D, KERNEL_FAULT, Kernels, Runtime
 
 POINTER = ctypes.c_void_p
 COMPLETE, NOT_READY = 0, 1

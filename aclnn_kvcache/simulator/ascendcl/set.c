@@ -97,7 +97,7 @@ static aclError run(void *arg)
 {
     const fill *f = arg;
     if (!write_value(f)) {
-        sim_message("EE9999", "Inner_Error", "%s: memory at %p was freed before the task ran", f->function,
+        sim_message("EE1019", "Execution_Error", "%s: memory at %p was freed before the task ran", f->function,
             f->target.address);
         return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
     }

@@ -99,7 +99,7 @@ static aclError run(void *arg)
 {
     const job *j = arg;
     if (!move(&j->what)) {
-        sim_message("EE9999", "Inner_Error", "%s: source %p or destination %p was freed before the copy ran",
+        sim_message("EE1019", "Execution_Error", "%s: source %p or destination %p was freed before the copy ran",
             j->what.function, j->what.src.address, j->what.dst.address);
         return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
     }

@@ -196,7 +196,7 @@ static void print(FILE *out, const container *c)
         fprintf(out, INDENT "Solution: %s\n", newest->solution);
     }
     if (newest->trace != NULL || newest->older != NULL) {
-        fprintf(out, INDENT "TraceBack (most recent call last):\n%s", newest->trace == NULL ? "" : newest->trace);
+        fprintf(out, "TraceBack (most recent call last):\n%s", newest->trace == NULL ? "" : newest->trace);
     }
     for (const message *m = newest->older; m != NULL; m = m->older) {
         fprintf(out, INDENT "%s %s\n%s", m->stamp, m->text, m->trace == NULL ? "" : m->trace);
