@@ -66,6 +66,13 @@ class Session:
         """Paths of the native libraries opened so far."""
         return self._library.paths
 
+    def library_of(self, function: str) -> str:
+        """Path of the library that exports a C function, such as an operator's ``aclnn...GetWorkspaceSize``.
+
+        Raises SymbolNotFoundError if none does, AbiMismatchError if it takes other arguments than it is called with.
+        """
+        return self._library.home_of(function)
+
     @property
     def cann_version(self) -> str:
         """The version of the CANN runtime, or "unknown"."""

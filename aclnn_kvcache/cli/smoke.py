@@ -101,6 +101,7 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
     except KvCacheError as error:
         report.error = str(error)
         print(error, file=sys.stderr)
+        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
     finally:
         _give_back(session, report)
     say(summary(report))

@@ -75,12 +75,16 @@ class Library:
             raise AttributeError(name)
         with self._lock:
             library = self._home(prototype)
-            _check_abi(prototype, library.path)
             function = library.handle[name]
             function.restype = prototype.result
             function.argtypes = [parameter.ctype for parameter in prototype.parameters]
             self.__dict__[name] = function
             return function
+
+    def home_of(self, name: str) -> str:
+        """Path of the library that exports the function. Raises as ``function``."""
+        with self._lock:
+            return self._home(declarations().prototypes[name]).path
 
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
@@ -92,6 +96,7 @@ class Library:
         while position < len(opened) or (layer == "aclnnop" and self._open_next_operator_library()):
             if position < len(opened):
                 if hasattr(opened[position].handle, prototype.name):
+                    _check_abi(prototype, opened[position].path)
                     return opened[position]
                 position += 1
         raise SymbolNotFoundError(
@@ -213,7 +218,7 @@ def _check_abi(prototype: Prototype, library_path: str) -> None:
 def _not_found(backend: str, attempts: list[Attempt]) -> str:
     if backend == "simulator":
         head = "The simulator's libraries are not there"
-        hint = "They are built when the package is installed and a C compiler is there: install gcc or clang, then reinstall"
+        hint = "Installing builds them where a C compiler is found: install gcc or clang, then reinstall"
     else:
         head, hint = "No CANN libraries could be loaded", SOURCE_HINT
     return f"{head}. {hint}\n{_listing(attempts)}"

@@ -156,12 +156,13 @@ def _memory_and_shapes(specs: Specs) -> Iterator[Finding]:
 
 
 def _bounds(specs: Specs) -> Iterator[Finding]:
+    # All that CANN looks at is an offset behind the storage, and that only on its view path.
+    looks = not takes_copy_path(specs) and not short_cut(specs)
     for name in ("key", "value", *CACHES, "key_scale", "slot_mapping"):
         spec = specs[name]
         low, high = bounds(spec.shape, spec.strides, spec.offset)
-        if low < 0 or high > spec.storage:
-            # All that CANN looks at is an offset behind the storage, and that only on its view path.
-            seen = spec.offset > spec.storage and name != "slot_mapping" and not takes_copy_path(specs)
+        seen = looks and name != "slot_mapping" and spec.offset > spec.storage
+        if seen or (not spec.is_empty and (low < 0 or high > spec.storage)):
             message = f"{name} reaches from element {low} to {high - 1} of an allocation of {spec.storage} elements"
             yield Finding("bounds", (name,), message, *((INNER, "EZ9999") if seen else (0, None)))
 

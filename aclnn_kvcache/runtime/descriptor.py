@@ -54,7 +54,7 @@ def _layout(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, nbyte
     steps = layout.canonical_strides(shape, [stride // itemsize for stride in strides])
     start, storage = offset // itemsize, nbytes // itemsize
     low, high = layout.bounds(shape, steps, start)
-    if low < 0 or high > storage:
+    if low != high and (low < 0 or high > storage):
         raise ArgumentError(
             "array",
             f"every element inside its memory of {storage} elements",

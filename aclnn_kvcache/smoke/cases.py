@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 SCATTER = "scatter_pa_kv_cache_with_k_scale"
+APIS = ("aclnnScatterPaKvCacheWithKScale",)
+"""The C names of the operators that the cases call."""
 
 
 class Case(NamedTuple):
@@ -41,20 +43,16 @@ class Placed(NamedTuple):
     view: Callable[[Any], Any]
 
 
-def _placed(name: str, shape: Callable[[tuple[int, ...]], tuple[int, ...]], view: Callable[[Any], Any]) -> Placed:
-    return Placed(name, shape, view)
-
-
 _PADDED = {
-    name: _placed(name, lambda s: (*s[:-1], s[-1] + 32), lambda base: base[..., :-32])
+    name: Placed(name, lambda s: (*s[:-1], s[-1] + 32), lambda base: base[..., :-32])
     for name in ("key_cache", "value_cache")
 }
 _TOKEN_MAJOR = {
-    name: _placed(name, lambda s: (s[0], s[2], s[1], s[3]), lambda base: base.transpose(0, 2, 1, 3))
+    name: Placed(name, lambda s: (s[0], s[2], s[1], s[3]), lambda base: base.transpose(0, 2, 1, 3))
     for name in ("key_cache", "value_cache")
 }
 _LAYER = {
-    name: _placed(name, lambda s: (3, *s), lambda base: base[1])
+    name: Placed(name, lambda s: (3, *s), lambda base: base[1])
     for name in ("key_cache", "value_cache", "key_scale_cache")
 }
 
@@ -62,26 +60,26 @@ STORAGES: Mapping[str, Mapping[str, Placed]] = {
     "dense": {},
     "padded": _PADDED,
     "padded_scale": {
-        "key_scale_cache": _placed("key_scale_cache", lambda s: (*s[:3], 8), lambda base: base[..., :1]),
+        "key_scale_cache": Placed("key_scale_cache", lambda s: (*s[:3], 8), lambda base: base[..., :1]),
         **_PADDED,
     },
     "interleaved": {
-        "key_cache": _placed("kv_cache", lambda s: (*s[:3], 2, s[3]), lambda base: base[..., 0, :]),
-        "value_cache": _placed("kv_cache", lambda s: (*s[:3], 2, s[3]), lambda base: base[..., 1, :]),
+        "key_cache": Placed("kv_cache", lambda s: (*s[:3], 2, s[3]), lambda base: base[..., 0, :]),
+        "value_cache": Placed("kv_cache", lambda s: (*s[:3], 2, s[3]), lambda base: base[..., 1, :]),
     },
     "token_major": _TOKEN_MAJOR,
     "layer": _LAYER,
     "transposed_scale": {
-        "key_scale": _placed("key_scale", lambda s: (s[1], s[0]), lambda base: base.transpose(1, 0)),
+        "key_scale": Placed("key_scale", lambda s: (s[1], s[0]), lambda base: base.transpose(1, 0)),
         **_PADDED,
     },
     "fused_qkv": {
-        "key": _placed(
+        "key": Placed(
             "qkv",
             lambda s: (s[0], 4 * s[1], s[2]),
             lambda base: base[:, -2 * (base.shape[1] // 4) : -(base.shape[1] // 4)],
         ),
-        "value": _placed("qkv", lambda s: (s[0], 4 * s[1], s[2]), lambda base: base[:, -(base.shape[1] // 4) :]),
+        "value": Placed("qkv", lambda s: (s[0], 4 * s[1], s[2]), lambda base: base[:, -(base.shape[1] // 4) :]),
     },
 }
 

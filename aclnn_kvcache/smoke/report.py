@@ -13,6 +13,7 @@ import numpy as np
 
 from aclnn_kvcache import __version__
 from aclnn_kvcache.session import Session
+from aclnn_kvcache.smoke.cases import APIS
 from aclnn_kvcache.smoke.runner import Result
 
 SCHEMA = 1
@@ -31,7 +32,9 @@ class Report:
     exit_code: int = 0
 
     def describe(self, session: Session) -> None:
-        """Notes what the run is on."""
+        """Notes what the run is on. Raises SymbolNotFoundError if an operator is missing, AbiMismatchError."""
+        for api in APIS:
+            session.library_of(f"{api}GetWorkspaceSize")
         self.backend, self.soc_name, self.device = session.backend, session.soc_name, session.device
         self.libraries, self.cann_version = session.libraries, session.cann_version
 

@@ -1,13 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Direct access to the simulator's C functions, below everything of the package but the prototypes."""
+"""The simulator, its C functions one by one, and the promise that no test leaves anything alive in it."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
+
+LIVE = (
+    "ACLSIM_LIVE_DEVICE_ALLOCATIONS",
+    "ACLSIM_LIVE_DEVICE_BYTES",
+    "ACLSIM_LIVE_HOST_ALLOCATIONS",
+    "ACLSIM_LIVE_CONTEXTS",
+    "ACLSIM_LIVE_STREAMS",
+    "ACLSIM_LIVE_EVENTS",
+    "ACLSIM_LIVE_TENSORS",
+    "ACLSIM_LIVE_HOLDERS",
+    "ACLSIM_LIVE_EXECUTORS",
+)
 
 
 class Sim:
@@ -20,7 +35,36 @@ class Sim:
     def __getattr__(self, name: str) -> Any:
         return self._library.function(name)
 
+    def counter(self, name: str) -> int:
+        return int(self.aclsim_counter(self.constants[name]))
+
+    def live(self) -> dict[str, int]:
+        """The live objects by kind, of the kinds that have any."""
+        gc.collect()
+        counts = {name: self.counter(name) for name in LIVE}
+        return {name: count for name, count in counts.items() if count}
+
 
 @pytest.fixture(scope="session")
 def sim() -> Sim:
     return Sim()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_alive(sim: Sim) -> Iterator[None]:
+    yield
+    assert sim.live() == {}
+
+
+@pytest.fixture
+def session(nothing_left_alive: None) -> Iterator[kv.Session]:
+    with kv.Session(backend="simulator") as opened:
+        yield opened
+
+
+@pytest.fixture
+def held(sim: Sim) -> Iterator[Sim]:
+    """Streams that do not start their next task before the test calls ``held.aclsim_release_streams()``."""
+    sim.aclsim_hold_streams()
+    yield sim
+    sim.aclsim_release_streams()

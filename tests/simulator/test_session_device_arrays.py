@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scatter on device arrays: no copies, asynchronous, and everything kept alive until the stream has passed it."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import aclnn_kvcache as kv
+
+E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
+
+
+def host_arrays(tokens: int = 3) -> dict[str, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(7)
+
+    def random(*shape: int) -> np.ndarray[Any, Any]:
+        return rng.integers(0, 256, shape, np.uint8).view(E4M3)
+
+    return {
+        "key": random(tokens, 2, 16),
+        "value": random(tokens, 2, 16),
+        "key_cache": random(4, 2, 4, 16),
+        "value_cache": random(4, 2, 4, 16),
+        "slot_mapping": rng.permutation(16)[:tokens].astype(np.int32),
+        "key_scale": rng.random((tokens, 2), np.float32),
+        "key_scale_cache": rng.random((4, 2, 4, 1), np.float32),
+    }
+
+
+def uploaded(session: kv.Session, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, kv.DeviceArray]:
+    return {name: session.array(array) for name, array in arrays.items()}
+
+
+def expect(arrays: dict[str, np.ndarray[Any, Any]], actual: dict[str, kv.DeviceArray]) -> None:
+    expected = kv.oracle.scatter_pa_kv_cache_with_k_scale(**arrays)
+    for name in ("key_cache", "value_cache", "key_scale_cache"):
+        result = kv.compare(actual[name].numpy(), getattr(expected, name), before=arrays[name])
+        assert result.ok, f"{name}: {result.summary()}"
+
+
+def test_caches_change_in_place(session: kv.Session) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    pointers = {name: array.ptr for name, array in device.items()}
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    expect(arrays, device)
+    assert {name: array.ptr for name, array in device.items()} == pointers
+
+
+def test_the_call_returns_before_the_work_runs(session: kv.Session, held: Any) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    assert not session.stream.query()
+    held.aclsim_release_streams()
+    session.stream.synchronize()
+    assert session.stream.query()
+    expect(arrays, device)
+
+
+def test_dropped_arrays_live_until_the_stream_has_passed_the_call(session: kv.Session, held: Any) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    bytes_before = held.counter("ACLSIM_LIVE_DEVICE_BYTES")
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    caches = {name: device[name] for name in ("key_cache", "value_cache", "key_scale_cache")}
+    del device
+    gc.collect()
+    assert held.counter("ACLSIM_LIVE_DEVICE_BYTES") >= bytes_before
+    assert held.counter("ACLSIM_LIVE_TENSORS") == 7
+    held.aclsim_release_streams()
+    session.stream.synchronize()
+    gc.collect()
+    assert held.counter("ACLSIM_LIVE_TENSORS") == 0
+    assert held.counter("ACLSIM_LIVE_DEVICE_ALLOCATIONS") == 3 + 1  # the caches, and the stream's workspace
+    expect(arrays, caches)
+
+
+def test_closing_an_array_in_use_waits_for_the_work(session: kv.Session) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    device["key"].close()
+    assert session.stream.query()
+    expect(arrays, device)
+
+
+def test_a_closed_array_is_named(session: kv.Session) -> None:
+    device = uploaded(session, host_arrays())
+    device["value_cache"].close()
+    device["value_cache"].close()
+    with pytest.raises(kv.ClosedError, match="value_cache is a device array that was closed"):
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+
+
+def test_many_calls_without_a_synchronise_hold_bounded_memory(session: kv.Session, sim: Any) -> None:
+    arrays = host_arrays()
+    caches = uploaded(session, {name: arrays[name] for name in ("key_cache", "value_cache", "key_scale_cache")})
+    for _ in range(400):
+        inputs = {name: session.array(array) for name, array in arrays.items() if name not in caches}
+        session.scatter_pa_kv_cache_with_k_scale(**inputs, **caches)
+        del inputs
+        if sim.counter("ACLSIM_LIVE_TENSORS") > 700:
+            session.stream.synchronize()
+    assert sim.counter("ACLSIM_LIVE_TENSORS") < 7 * 400
+    expect(arrays, caches)
+
+
+def test_views_of_one_allocation(session: kv.Session) -> None:
+    """K and V rows interleaved, scales transposed: written where the bases say, gaps untouched."""
+    arrays = host_arrays()
+    base = np.random.default_rng(8).integers(0, 256, (4, 2, 4, 2, 16), np.uint8).view(E4M3)
+    arrays["key_cache"], arrays["value_cache"] = base[..., 0, :], base[..., 1, :]
+    device = uploaded(session, {name: a for name, a in arrays.items() if name not in ("key_cache", "value_cache")})
+    on_device = session.array(base)
+    device["key_cache"], device["value_cache"] = on_device[..., 0, :], on_device[..., 1, :]
+    device["key_scale"] = session.array(arrays["key_scale"].T).transpose()
+    assert device["key_scale"].strides == (4, 12)
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    expect(arrays, device)
+
+
+def test_whole_cache_copies_are_refused(session: kv.Session) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    wide = session.array(np.zeros((4, 2, 4, 32), E4M3))
+    device["key_cache"] = wide[..., ::2]
+    with pytest.raises(kv.AclnnParameterError, match="key_cache would be copied whole"):
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+
+
+def test_d5_a_stride_of_0_on_a_length_1_axis_keeps_the_view_path(session: kv.Session) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    padded = session.array(np.zeros((4, 2, 4, 64), E4M3))
+    arrays["key_cache"] = np.zeros((4, 2, 4, 16), E4M3)
+    device["key_cache"] = padded[..., :16]
+    scales = session.array(arrays["key_scale_cache"][..., 0])
+    device["key_scale_cache"] = scales[..., None]
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    expect(arrays, device)
+
+
+def test_overlapping_device_arrays_are_refused(session: kv.Session) -> None:
+    device = uploaded(session, host_arrays())
+    both = session.array(np.zeros((5, 2, 4, 16), E4M3))
+    device["key_cache"], device["value_cache"] = both[:4], both[1:]
+    with pytest.raises(kv.AclnnParameterError, match="key_cache, which is written, shares memory with value_cache"):
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+
+
+def test_arrays_and_streams_of_another_session_are_refused(session: kv.Session) -> None:
+    with kv.Session(backend="simulator", device=1) as other:
+        device = uploaded(other, host_arrays())
+        with pytest.raises(kv.ArgumentError, match="key: expected an array of this session"):
+            session.scatter_pa_kv_cache_with_k_scale(**device)
+        with pytest.raises(kv.ArgumentError, match="stream: expected a stream of this session"):
+            session.scatter_pa_kv_cache_with_k_scale(**uploaded(session, host_arrays()), stream=other.stream)
+
+
+def test_streams_are_ordered_by_events(session: kv.Session, held: Any) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    second = session.create_stream()
+    event = session.create_event()
+    zeros = session.array(np.zeros((3, 2, 16), E4M3))
+    session.scatter_pa_kv_cache_with_k_scale(**{**device, "key": zeros})
+    event.record(session.stream)
+    second.wait(event)
+    session.scatter_pa_kv_cache_with_k_scale(**device, stream=second)
+    assert not event.query()
+    held.aclsim_release_streams()
+    second.synchronize()
+    assert event.query()
+    expect(arrays, device)
+
+
+def test_borrowed_memory_and_streams_are_not_freed(session: kv.Session, sim: Any) -> None:
+    owner = session.array(np.arange(64, dtype=np.float32))
+    stream = session.create_stream()
+    borrowed = session.borrow_array(owner.ptr, (8, 8), np.float32, owner=owner)
+    assert borrowed[2:4, 1].numpy().tolist() == [17, 25]
+    lent = session.borrow_stream(stream.handle)
+    lent.close()
+    borrowed.close()
+    stream.synchronize()
+    assert owner.numpy()[63] == 63
+
+
+def test_misaligned_borrowed_memory_is_refused(session: kv.Session) -> None:
+    device = uploaded(session, host_arrays())
+    device["key"] = session.borrow_array(device["key"].ptr + 16, (3, 2, 4), E4M3)
+    device["value"] = session.borrow_array(device["value"].ptr, (3, 2, 16), E4M3)
+    with pytest.raises(kv.KvCacheError):
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+
+
+def test_a_fault_surfaces_at_the_synchronise(session: kv.Session) -> None:
+    """Device slots are not checked on the host; a value cache that is freed under the call is the caller's doing."""
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    outside = session.borrow_array(64, (4, 2, 4, 16), E4M3)
+    session.scatter_pa_kv_cache_with_k_scale(**{**device, "value_cache": outside})
+    with pytest.raises(kv.DeviceFaultError) as caught:
+        session.stream.synchronize()
+    assert caught.value.status == 507035
+    session.stream.synchronize()
+
+
+def test_out_of_memory_says_how_much_there_is(session: kv.Session) -> None:
+    with pytest.raises(MemoryError, match=r"asked for 9663676416 bytes; device 0 has \d+ free of 8589934592"):
+        session.empty((9, 1 << 30), np.uint8)
+
+
+def test_device_arrays_read_back_as_they_were_written(session: kv.Session) -> None:
+    host = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    array = session.array(host[:, ::-1])
+    assert (array.numpy() == host[:, ::-1]).all()
+    assert (array[1, :, ::2].numpy() == host[1, ::-1, ::2]).all()
+    assert (array[..., None, 0].transpose(2, 0, 1).numpy() == host[:, ::-1, :1].transpose(2, 0, 1)).all()
+    assert (array.shape, array.strides, array.nbytes, array.size, array.ndim) == ((2, 3, 4), (48, 16, 4), 96, 24, 3)
+    assert session.array(np.zeros((0, 3), np.int8)).numpy().shape == (0, 3)
+    assert session.array(np.array(5, np.int64)).numpy() == 5
+    with pytest.raises(kv.ArgumentError, match="views cannot be indexed by arrays"):
+        array[[0, 1]]
+    with pytest.raises(kv.ArgumentError, match="host: expected a dtype that CANN has"):
+        session.array(np.zeros(3, "V3"))

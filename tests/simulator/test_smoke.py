@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: table, JSON, JUnit, exit codes, and what happens when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from aclnn_kvcache.smoke.cases import CASES, STORAGES
+
+KIND = {"right", "missing", "wrong", "stray", "untouched"}
+
+
+def smoke(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "aclnn_kvcache", "smoke", *words]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
+
+
+def patched(patch: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, after some Python code."""
+    source = f"import sys\n{patch}\nfrom aclnn_kvcache.cli import main\nsys.exit(main({['smoke', *words]!r}))"
+    return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_all_cases_pass_and_the_table_says_what_ran() -> None:
+    result = smoke("--backend", "simulator")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "backend    simulator (simulated: no NPU is involved)"
+    assert lines[1] == "device     0, Ascend950PR_9599"
+    assert lines[2] == "CANN       9.1.0"
+    assert lines[-1] == f"{len(CASES)} cases on simulator: {len(CASES)} passed, 0 differ, 0 failed"
+
+
+def test_json_is_one_document() -> None:
+    result = smoke("--backend", "simulator", "--json", "--seed", "11", "--case", "decode", "--case", "padding")
+    document = json.loads(result.stdout)
+    assert (document["schema"], document["backend"], document["exit_code"], document["error"]) == (
+        1,
+        "simulator",
+        0,
+        "",
+    )
+    assert document["versions"]["cann"] == "9.1.0"
+    assert [(c["name"], c["seed"], c["verdict"]) for c in document["cases"]] == [
+        ("decode", 11, "pass"),
+        ("padding", 11, "pass"),
+    ]
+    counts = document["cases"][1]["counts"]["key_cache"]
+    assert set(counts) == KIND
+    assert counts == {"right": 32 * 4, "missing": 0, "wrong": 0, "stray": 0, "untouched": (256 - 32) * 4}
+    assert document["cases"][0]["rerun"] == "aclnn-kvcache smoke --backend simulator --device 0 --seed 11 --case decode"
+
+
+def test_junit_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "report.xml"
+    assert smoke("--backend", "simulator", "--junit", str(target), "--case", "decode").returncode == 0
+    suite = ElementTree.parse(target).getroot().find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
+    assert [case.get("name") for case in suite.iter("testcase")] == ["decode[seed=0]"]
+
+
+SKIP_A_ROW = """
+from aclnn_kvcache import Session
+real = Session.scatter_pa_kv_cache_with_k_scale
+def wrong(self, **arguments):
+    arguments["slot_mapping"] = arguments["slot_mapping"][:-1]
+    for name in ("key", "value", "key_scale"): arguments[name] = arguments[name][:-1]
+    real(self, **arguments)
+Session.scatter_pa_kv_cache_with_k_scale = wrong
+"""
+
+
+def test_a_missing_row_is_reported_and_exits_1(tmp_path: Path) -> None:
+    target = tmp_path / "report.xml"
+    result = patched(SKIP_A_ROW, "--backend", "simulator", "--case", "decode", "--junit", str(target))
+    assert result.returncode == 1
+    assert "differ decode" in result.stdout
+    assert "rerun: aclnn-kvcache smoke --backend simulator --device 0 --seed 0 --case decode" in result.stdout
+    failure = ElementTree.parse(target).getroot().find(".//failure")
+    assert failure is not None
+    assert "missing" in (failure.text or "")
+    assert "rerun: " in (failure.text or "")
+
+
+HANG = """
+import time
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.native.library import load
+from aclnn_kvcache.smoke import watchdog
+watchdog.GRACE = 0.3
+load("simulator").aclsim_hold_streams()
+"""
+
+
+def test_a_device_that_hangs_is_given_back_and_exits_4() -> None:
+    result = patched(HANG, "--backend", "simulator", "--case", "decode", "--timeout", "1", "--json")
+    assert result.returncode == 4
+    document = json.loads(result.stdout)
+    assert document["cases"][0]["verdict"] == "error"
+    assert "507046" in document["cases"][0]["detail"]
+
+
+def test_a_native_call_that_never_returns_ends_the_process() -> None:
+    stuck = HANG + "import aclnn_kvcache as kv\nkv.Session.array = lambda self, host: time.sleep(60)\n"
+    result = patched(stuck, "--backend", "simulator", "--case", "decode", "--timeout", "0.5")
+    assert result.returncode == 4
+    assert "giving the device back" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--backend", "nonsense"], 2, "invalid choice"),
+        (["--backend", "simulator", "--case", "nonsense"], 2, "invalid choice"),
+        (["--backend", "simulator", "--timeout", "0"], 2, "must be above 0"),
+        (["--backend", "simulator", "--junit", "no/such/folder/x.xml"], 2, "not a file in an existing folder"),
+        (["--backend", "simulator", "--device", "2"], 3, "107001"),
+        (["--backend", "simulator", "--library-dir", "/nowhere"], 3, "no such file"),
+        (["--backend", "simulator", "--library-dir", "relative"], 3, "a relative path is never searched"),
+    ],
+)
+def test_wrong_usage_and_missing_devices_have_their_own_codes(words: list[str], code: int, text: str) -> None:
+    result = smoke(*words)
+    assert (result.returncode, text in result.stderr) == (code, True), result.stderr
+
+
+def test_d8_without_cann_the_device_backend_says_what_it_tried() -> None:
+    clean = {name: "" for name in os.environ if name.startswith("ASCEND") or name == "LD_LIBRARY_PATH"}
+    result = smoke("--backend", "auto", "--json", **{**clean, "ACLNN_KVCACHE_LIB_DIR": ""})
+    assert result.returncode == 3
+    assert json.loads(result.stdout)["exit_code"] == 3
+    for part in (
+        "libascendcl.so",
+        "libacl_rt.so",
+        "/usr/local/Ascend/cann/lib64",
+        "set_env.sh",
+        "setting os.environ now",
+    ):
+        assert part in result.stderr
+
+
+def test_the_list_names_every_case() -> None:
+    assert [line.split()[0] for line in smoke("--list").stdout.splitlines()] == list(CASES)
+
+
+def test_every_storage_is_used_by_a_case() -> None:
+    assert {case.storage for case in CASES.values()} == set(STORAGES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases_fit_their_caches(name: str) -> None:
+    case = CASES[name]
+    assert case.tokens - case.padding <= case.blocks * case.block_size
+    assert case.storage not in ("interleaved", "fused_qkv") or case.key_size == case.value_size
