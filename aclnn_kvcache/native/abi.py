@@ -17,7 +17,7 @@ from aclnn_kvcache.native.prototypes import HEADERS, Prototype, read_headers
 def installed_prototype(ours: Prototype, library_path: str) -> Prototype | None:
     """What the installed header declares for this function; None without a header, or for anything but an operator.
 
-    Raises AbiMismatchError for a header with types that this package does not know.
+    Raises AbiMismatchError for a header that does not declare it, or with types that this package does not know.
     """
     if not ours.header.startswith("aclnnop/") or not os.path.isabs(library_path):
         return None
@@ -29,7 +29,9 @@ def installed_prototype(ours: Prototype, library_path: str) -> Prototype | None:
             except ValueError as error:
                 message = f"{path}, installed with {library_path}, declares what this package cannot call: {error}"
                 raise AbiMismatchError(message) from error
-            return types.prototypes.get(ours.name)
+            if ours.name not in types.prototypes:
+                raise AbiMismatchError(f"{path}, installed with {library_path}, has no declaration of {ours.name}")
+            return types.prototypes[ours.name]
     return None
 
 

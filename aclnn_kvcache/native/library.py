@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import (
@@ -95,7 +95,7 @@ class Library:
         position = 0
         while position < len(opened) or (layer == "aclnnop" and self._open_next_operator_library()):
             if position < len(opened):
-                if hasattr(opened[position].handle, prototype.name):
+                if _exports(opened[position], prototype.name, through_dependencies=layer != "aclnnop"):
                     _check_abi(prototype, opened[position].path)
                     return opened[position]
                 position += 1
@@ -117,6 +117,14 @@ class Library:
         return True
 
 
+def _exports(library: _Loaded, name: str, *, through_dependencies: bool) -> bool:
+    """dlsym also searches what a library depends on; an operator belongs to the file that defines it."""
+    if not hasattr(library.handle, name):
+        return False
+    address = ctypes.cast(library.handle[name], ctypes.c_void_p).value or 0
+    return through_dependencies or library.path in (file for start, end, file in _mappings() if start <= address < end)
+
+
 _lock = threading.Lock()
 _loaded: dict[str, Library] = {}
 
@@ -133,31 +141,33 @@ def load(backend: str = "auto", library_dir: str | os.PathLike[str] | None = Non
     with _lock:
         attempts: list[Attempt] = []
         for folder in discovery.folders(backend, library_dir, os.environ):
-            library = _load_folder(folder, attempts)
-            if library is None:
+            runtime = _open_runtime(folder, attempts)
+            if runtime is None:
                 continue
+            # The first runtime that opens decides: it cannot be unloaded, and another set has the same names.
+            library = _loaded.get(runtime.path) or _complete(folder, runtime, attempts)
+            if library is None:
+                break
             if backend == library.backend or (backend == "auto" and (library.backend == "cann" or folder.exclusive)):
-                return library
+                return _loaded.setdefault(runtime.path, library)
             attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
+            break
         raise LibraryNotFoundError(_not_found(backend, attempts))
 
 
 _NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
 
 
-def _load_folder(folder: discovery.Folder, attempts: list[Attempt]) -> Library | None:
+def _open_runtime(folder: discovery.Folder, attempts: list[Attempt]) -> _Loaded | None:
     if folder.skipped:
         attempts.append(Attempt(folder.path or "system loader", folder.reason, f"skipped: {folder.skipped}"))
         return None
-    runtime = _first(folder, discovery.RUNTIME, attempts)
-    if runtime is None:
-        return None
-    if runtime.path in _loaded:
-        return _loaded[runtime.path]
+    return _first(folder, discovery.RUNTIME, attempts)
+
+
+def _complete(folder: discovery.Folder, runtime: _Loaded, attempts: list[Attempt]) -> Library | None:
     support = _first(folder, discovery.SUPPORT, attempts)
-    if support is None:
-        return None
-    return _loaded.setdefault(runtime.path, Library(folder, runtime, support, attempts))
+    return Library(folder, runtime, support, attempts) if support else None
 
 
 def _first(folder: discovery.Folder, names: Iterable[str], attempts: list[Attempt]) -> _Loaded | None:
@@ -197,12 +207,17 @@ def _refuse_second_set(path: str) -> None:
 
 def _mapped(name: str) -> str | None:
     """The file of that name that is mapped into this process."""
+    return next((file for _, _, file in _mappings() if os.path.basename(file) == name and os.path.exists(file)), None)
+
+
+def _mappings() -> Iterator[tuple[int, int, str]]:
+    """First address, end and file of what is mapped into this process."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
-            path = line.rstrip("\n").partition("/")[2]
-            if path and os.path.basename(path) == name and os.path.exists("/" + path):
-                return "/" + path
-    return None
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith("/"):
+                start, _, end = fields[0].partition("-")
+                yield int(start, 16), int(end, 16), fields[5]
 
 
 def _check_abi(prototype: Prototype, library_path: str) -> None:

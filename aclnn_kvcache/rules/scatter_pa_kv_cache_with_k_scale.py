@@ -151,8 +151,16 @@ def _equal_dtypes(specs: Specs) -> Iterator[Finding]:
 
 def _memory_and_shapes(specs: Specs) -> Iterator[Finding]:
     """One stage: CANN lets most of what reaches outside its allocation pass, and goes on to the shapes."""
+    yield from _negative_strides(specs)
     yield from _bounds(specs)
     yield from _shapes(specs)
+
+
+def _negative_strides(specs: Specs) -> Iterator[Finding]:
+    for name in NAMES:
+        if min(specs[name].strides, default=0) < 0:
+            message = f"{name} has negative strides {list(specs[name].strides)}, which CANN does not define"
+            yield Finding("negative_stride", (name,), f"{message}; pass a copy in the order wanted")
 
 
 def _bounds(specs: Specs) -> Iterator[Finding]:
@@ -205,13 +213,15 @@ def _whole_cache_copy(specs: Specs, strided: Iterable[str]) -> Finding:
 
 def _index_width(specs: Specs, slots: int) -> Iterator[Finding]:
     """The kernel computes in 32 bits when T * N * max(Dk, Dv) is at most 2**31 - 1, whatever the cache's size."""
-    for name in CACHES:
-        spec = specs[name]
-        if bounds(spec.shape, spec.strides)[1] > WORD or slots > WORD:
+    if slots > WORD:
+        message = f"key_cache has {slots} slots; with so few tokens the kernel computes slots in 32 bits"
+        yield Finding("index_width", ("key_cache",), f"{message}: use a cache of at most {WORD} slots")
+    for name in ("key", "value", *CACHES, "key_scale"):
+        reach = bounds(specs[name].shape, specs[name].strides)[1]
+        if reach > WORD:
             message = (
-                f"{name} reaches {bounds(spec.shape, spec.strides)[1]} elements and {slots} slots; with so few tokens "
-                f"the kernel computes offsets in 32 bits and would write to a wrong block. Use a cache of at most "
-                f"{WORD} elements, or write through a slice of it"
+                f"{name} reaches over {reach} elements; with so few tokens the kernel computes offsets in 32 bits and "
+                f"would go to a wrong place. Use at most {WORD} elements, a slice of the cache for instance"
             )
             yield Finding("index_width", (name,), message)
 
