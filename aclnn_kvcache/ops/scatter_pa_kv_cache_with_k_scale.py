@@ -48,4 +48,3 @@ def scatter_pa_kv_cache_with_k_scale(
         run_on_host_arrays(device, stream, rules.API, arguments, rules.CACHES, attributes)  # type: ignore[arg-type]
     else:
         launch(device, rules.API, [arguments[name] for name in rules.NAMES], attributes, stream)  # type: ignore[misc]
-
