@@ -104,6 +104,18 @@ def test_force_drops_all_references(rt: Runtime) -> None:
     assert rt.code("aclrtResetDevice", 1) == 507007
 
 
+def test_force_drops_work_and_memory(rt: Runtime) -> None:
+    rt.ok("aclrtSetDevice", 0)
+    stream, memory, host = rt.stream(), rt.malloc(64), rt.malloc_host()
+    rt.ok("aclrtStreamWaitEvent", rt.stream(), rt.event())
+    rt.sim.aclsim_hold_streams()
+    rt.ok("aclrtMemcpyAsync", memory, 64, host, 64, 1, stream)
+    rt.ok("aclrtResetDeviceForce", 0)
+    rt.sim.aclsim_release_streams()
+    assert rt.code("aclrtFree", memory) == 107000
+    rt.ok("aclrtFreeHost", host)
+
+
 def test_explicit_contexts(rt: Runtime) -> None:
     assert rt.code("aclrtCreateContext", None, 0) == 100000
     assert rt.code("aclrtDestroyContext", None) == 100000

@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/handle.h"
+#include "core/memory.h"
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream.h"
@@ -163,10 +164,10 @@ static int begin_closing(sim_context *context)
 }
 
 /* Events go first: a stream may wait for one that nobody can record any more. */
-static void close_context(sim_context *context)
+static void close_context(sim_context *context, int drop_work)
 {
     sim_events_close(context->handle);
-    sim_streams_close(context->handle);
+    sim_streams_close(context->handle, drop_work);
     sim_handle_remove(SIM_CONTEXT, context->handle);
     sim_context_release(context);
 }
@@ -193,7 +194,7 @@ aclError sim_context_destroy(const char *function, aclrtContext handle)
     }
     aclError code = ACL_SUCCESS;
     if (begin_closing(context)) {
-        close_context(context);
+        close_context(context, 0);
     } else {
         code = sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function, "context %p is being destroyed", handle);
     }
@@ -243,7 +244,7 @@ static size_t take_contexts(int32_t device, sim_entry **contexts)
     return taken;
 }
 
-aclError sim_primary_release(const char *function, int32_t device, int all)
+aclError sim_primary_release(const char *function, int32_t device, int force)
 {
     sim_entry *contexts = NULL;
     size_t count = 0;
@@ -251,17 +252,20 @@ aclError sim_primary_release(const char *function, int32_t device, int all)
     int *references = &primaries[device].references;
     int was_set = *references > 0;
     if (was_set) {
-        *references = all ? 0 : *references - 1;
+        *references = force ? 0 : *references - 1;
         if (*references == 0) {
             count = take_contexts(device, &contexts);
         }
     }
     pthread_mutex_unlock(&registry);
     for (size_t i = 0; i < count; ++i) {
-        close_context(contexts[i].object);
+        close_context(contexts[i].object, force);
         sim_context_release(contexts[i].object);
     }
     free(contexts);
+    if (was_set && force) {
+        sim_memory_free_all(device);
+    }
     return was_set ? ACL_SUCCESS
                    : sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function,
                          "deviceId is %d; expected a device with an aclrtSetDevice that was not yet reset", device);

@@ -36,8 +36,9 @@ SIM_EXPORT aclError sim_context_destroy(const char *function, aclrtContext handl
 SIM_EXPORT aclError sim_context_set_current(const char *function, aclrtContext handle);
 
 SIM_EXPORT aclError sim_primary_retain(const char *function, int32_t device);
-/* Ends one use of the primary context, or all. The last one ends all contexts of the device after their work. */
-SIM_EXPORT aclError sim_primary_release(const char *function, int32_t device, int all);
+/* Ends one use of the primary context. The last one ends all contexts of the device after their work; force makes this
+   the last, drops their work and frees the device's memory. */
+SIM_EXPORT aclError sim_primary_release(const char *function, int32_t device, int force);
 SIM_EXPORT int sim_primary_active(int32_t device);
 
 /* System options; ACL_ERROR_RT_SYSPARAMOPT_NOT_SET when it was never set. */

@@ -203,12 +203,10 @@ sim_memory_result sim_memory_allocate(int32_t device, size_t bytes, void **addre
     sim_memory_result result = insert(a, bytes, address);
     if (result == SIM_MEMORY_OK) {
         poison(to_host(a, (uintptr_t)*address), bytes);
-    }
-    pthread_rwlock_unlock(&a->lock);
-    if (result == SIM_MEMORY_OK) {
         sim_count(ACLSIM_LIVE_DEVICE_ALLOCATIONS, 1);
         sim_count(ACLSIM_LIVE_DEVICE_BYTES, (int64_t)bytes);
     }
+    pthread_rwlock_unlock(&a->lock);
     return result;
 }
 
@@ -247,6 +245,20 @@ int sim_memory_free(void *address)
     sim_count(ACLSIM_LIVE_DEVICE_ALLOCATIONS, -1);
     sim_count(ACLSIM_LIVE_DEVICE_BYTES, -(int64_t)bytes);
     return 1;
+}
+
+void sim_memory_free_all(int32_t device)
+{
+    arena *a = &arenas[device];
+    pthread_rwlock_wrlock(&a->lock);
+    for (size_t i = 0; i < a->count; ++i) {
+        discard(a, &a->blocks[i]);
+    }
+    sim_count(ACLSIM_LIVE_DEVICE_ALLOCATIONS, -(int64_t)a->count);
+    sim_count(ACLSIM_LIVE_DEVICE_BYTES, -(int64_t)a->in_use);
+    a->count = 0;
+    a->in_use = 0;
+    pthread_rwlock_unlock(&a->lock);
 }
 
 int sim_memory_is_device(const void *address, int32_t *device)

@@ -26,6 +26,9 @@ SIM_EXPORT sim_memory_result sim_memory_allocate(int32_t device, size_t bytes, v
 /* 0 unless the address is the start of a live allocation. Does not wait for anything that uses it. */
 SIM_EXPORT int sim_memory_free(void *address);
 
+/* Frees all memory of a device. */
+void sim_memory_free_all(int32_t device);
+
 /* Whether the address is a device's, live or not; tells which one. */
 SIM_EXPORT int sim_memory_is_device(const void *address, int32_t *device);
 

@@ -62,8 +62,8 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
 /* A stream of the current context. */
 SIM_EXPORT aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle);
 SIM_EXPORT aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_work);
-/* Ends all streams of a context after their work. */
-void sim_streams_close(const void *context);
+/* Ends all streams of a context, after their work or dropping it. */
+void sim_streams_close(const void *context, int drop_work);
 
 /* Set once the stream's work is to be dropped: a wait on its worker ends. */
 const atomic_int *sim_stream_dropped(const sim_stream *stream);

@@ -133,14 +133,14 @@ aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_w
     return code;
 }
 
-void sim_streams_close(const void *context)
+void sim_streams_close(const void *context, int drop_work)
 {
     sim_entry *streams;
     size_t count = sim_handle_collect(SIM_STREAM, sim_stream_retain, &streams);
     for (size_t i = 0; i < count; ++i) {
         sim_stream *stream = streams[i].object;
         if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle) != NULL) {
-            retire(stream, 0);
+            retire(stream, drop_work);
         }
         sim_stream_release(stream);
     }
