@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from runtime_calls import D2D, H2D, Runtime
+from runtime_calls import D2D, H2D, Runtime, run_alone
 
 PLAIN, WITH_FLAG, EX = "aclrtCreateEvent", "aclrtCreateEventWithFlag", "aclrtCreateEventExWithFlag"
 FAMILIES = [(PLAIN,), (WITH_FLAG, 9), (EX, 9)]
