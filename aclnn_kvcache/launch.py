@@ -19,12 +19,14 @@ from aclnn_kvcache.runtime.stream import Stream
 class Executor(Resource):
     """What phase 1 made. Phase 2 consumes it, whether it succeeds or not; ``close`` destroys one that never ran."""
 
+    on_host = True
+
     def __init__(self, device: Device, operator: str, handle: int, workspace_size: int) -> None:
         self.operator = operator
         self.workspace_size = workspace_size
         self.consumed = False
         self._handle = handle
-        super().__init__(device, lambda owner: owner.call("aclDestroyAclOpExecutor", handle))
+        super().__init__(device, lambda owner: _destroy(owner, handle))
 
     def run(self, stream: Stream) -> None:
         """Phase 2: queues the operator on the stream and returns.
@@ -44,6 +46,10 @@ class Executor(Resource):
             pointer = workspace.pointer if workspace else None
             self.device.call(self.operator, pointer, self.workspace_size, self._handle, stream.handle)
             stream.retain(workspace)
+
+
+def _destroy(device: Device, executor: int) -> None:
+    check(device.library.aclDestroyAclOpExecutor(executor), "aclDestroyAclOpExecutor")
 
 
 def phase_1(device: Device, operator: str, arguments: Sequence[Any]) -> Executor:

@@ -98,7 +98,7 @@ class Session:
     def abandon(self) -> None:
         """Gives a device that hangs back at once: queued work is dropped, and the session is closed.
 
-        Every other user of the device in this process loses it too, and ACL is not finalised: end the process soon.
+        Every other user of the device in this process loses it too: end the process soon.
         """
         self._device.abandon()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE
-from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.errors import ArgumentError, check
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.resource import Resource
@@ -22,6 +22,8 @@ ALIGNMENT = 32
 
 class Descriptors(Resource):
     """The aclTensors of one call, in order; ``handles`` has 0 where an array is None. They own no device memory."""
+
+    on_host = True
 
     def __init__(self, device: Device, arrays: Sequence[DeviceArray | None]) -> None:
         """Raises ArgumentError for an array that reaches outside its memory: aclCreateTensor would take it."""
@@ -96,4 +98,4 @@ def _create(device: Device, array: DeviceArray, made: _Layout) -> int:
 
 def _destroy(device: Device, handles: Sequence[int]) -> None:
     for handle in filter(None, handles):
-        device.call("aclDestroyTensor", handle)
+        check(device.library.aclDestroyTensor(handle), "aclDestroyTensor")

@@ -30,7 +30,7 @@ class Device:
         self._close_lock = threading.RLock()
         self._resources_lock = threading.Lock()
         self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
-        process = process_of(library)
+        self._process = process = process_of(library)
         process.acquire()
         before = current_context(library)
         try:
@@ -97,12 +97,18 @@ class Device:
 
     def abandon(self) -> None:
         """Gives the device back at once, for one that hangs: drops queued work and everything made on the device."""
-        with self._resources_lock:
+        with self._close_lock:
             if self.closed or forked():
                 return
-            self.closed = True
-        self._close_native.detach()
-        check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
+            self._close_native.detach()
+            try:
+                check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
+                for resource in self.resources():
+                    if resource.on_host:
+                        resource.close()
+            finally:
+                self.closed = True
+                self._process.release()
 
 
 def _attempt(step: Callable[[], object], failures: list[KvCacheError]) -> None:

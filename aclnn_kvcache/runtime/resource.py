@@ -19,6 +19,9 @@ class Resource:
     close_order: ClassVar[int] = 0
     """Lower ones are closed first when the device closes."""
 
+    on_host: ClassVar[bool] = False
+    """Whether it is made of host memory alone, which does not go with the device."""
+
     def __init__(self, device: Device, destroy: Callable[[Device], None] | None) -> None:
         self.device = device
         self.closed = False

@@ -59,9 +59,6 @@ def _run_case(session: Session, name: str, seed: int, remaining: Callable[[], fl
     detail, verdict = "", "pass"
     try:
         comparisons = _compare_case(session, case, np.random.default_rng([seed, zlib.crc32(name.encode())]), remaining)
-    except SynchronizeTimeoutError as error:
-        session.abandon()
-        verdict, detail = "error", str(error)
     except KvCacheError as error:
         verdict, detail = "error", str(error)
     wrong = {base: result for base, result in comparisons.items() if not result.ok}
@@ -107,7 +104,11 @@ def _call_on_device(
         session.scatter_pa_kv_cache_with_k_scale(
             **{name: place.view(bases[place.base]) for name, place in places.items()}, padding=_padding(case)
         )
-        session.stream.synchronize(remaining())
+        try:
+            session.stream.synchronize(remaining())
+        except SynchronizeTimeoutError:
+            session.abandon()  # closing the arrays would wait for the work
+            raise
         return {name: base.numpy() for name, base in bases.items()}
 
 

@@ -232,7 +232,6 @@ def test_a_device_that_hangs_can_be_abandoned(sim: Any) -> None:
     sim.aclsim_release_streams()
     assert session.closed
     session.close()
-    sim.aclFinalize()
 
 
 def test_no_such_device_is_named() -> None:
