@@ -30,8 +30,8 @@ typedef enum {
 const char *aclsim_version(void);
 
 /* Value of one counter; -1 for an index that does not exist. Contexts are the explicit ones and the primary contexts
-   in use; holders are int, float and bool arrays, scalars and lists; misuses are calls that CANN lets through although
-   their behaviour is undefined, each also written to standard error. */
+   in use; streams are all but the default ones; holders are int, float and bool arrays, scalars and lists; misuses are
+   calls that CANN lets through although their behaviour is undefined, each also written to standard error. */
 int64_t aclsim_counter(aclsimCounter counter);
 
 /* Holds every stream before its next task until released; holds do not nest. Lets a test see that a call returned
