@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,17 +14,19 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
 from aclnn_kvcache.launch import launch
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.overlap import Region
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray, upload
 from aclnn_kvcache.runtime.stream import Stream
 
 HOST, DEVICE = "host", "device"
 
-Arrays = Mapping[str, "np.ndarray[Any, Any] | DeviceArray | None"]
+Array: TypeAlias = "np.ndarray[Any, Any] | DeviceArray"
+Arrays: TypeAlias = "Mapping[str, Array | None]"
 
 
 def place_of(device: Device, arrays: Arrays, written: Sequence[str]) -> str:
-    """Where the arrays of a call are: HOST or DEVICE.
+    """Where the arrays of a call are, HOST or DEVICE; never both.
 
     Raises ArgumentError for anything but arrays, for arrays of both kinds, for a read-only array that the call writes
     and for a device array of another session; ClosedError for a closed one.
@@ -61,28 +64,35 @@ def _place(device: Device, name: str, array: object) -> str:
     )
 
 
-def specs_of(arrays: Arrays) -> dict[str, TensorSpec | None]:
-    """The arrays as the operator will see them: a host array by its dense device copy."""
-    return {name: None if array is None else _spec(array) for name, array in arrays.items()}
+def specs_of(arrays: Arrays, names: Sequence[str]) -> tuple[TensorSpec | None, ...]:
+    """The named arrays as the operator will see them: a host array by its dense device copy."""
+    return tuple(None if (array := arrays[name]) is None else _spec(array) for name in names)
 
 
-def _spec(array: np.ndarray[Any, Any] | DeviceArray) -> TensorSpec:
+def _spec(array: Array) -> TensorSpec:
     if isinstance(array, np.ndarray):
         return TensorSpec(array.shape, array.dtype, layout.dense_strides(array.shape), 0, array.size)
-    size = array.dtype.itemsize
-    strides = layout.canonical_strides(array.shape, [stride // size for stride in array.strides])
-    return TensorSpec(array.shape, array.dtype, strides, array.offset // size, array.buffer.nbytes // size)
+    return _device_spec(array.shape, array.dtype, array.strides, array.offset, array.buffer.nbytes)
 
 
-def memory_of(arrays: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays for overlap arithmetic; those of device arrays are never read."""
-    memory = {}
-    for name, array in arrays.items():
-        if isinstance(array, DeviceArray):
-            memory[name] = layout.phantom(array.ptr, array.shape, array.strides, array.dtype)
-        elif array is not None:
-            memory[name] = array
-    return memory
+@lru_cache(maxsize=1024)
+def _device_spec(
+    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], offset: int, nbytes: int
+) -> TensorSpec:
+    size = dtype.itemsize
+    steps = layout.canonical_strides(shape, [stride // size for stride in strides])
+    return TensorSpec(shape, dtype, steps, offset // size, nbytes // size)
+
+
+def regions_of(arrays: Mapping[str, Array]) -> dict[str, Region]:
+    """The memory of the arrays, for overlap arithmetic."""
+    return {name: _region(array) for name, array in arrays.items()}
+
+
+def _region(array: Array) -> Region:
+    if isinstance(array, np.ndarray):
+        return Region.of(array)
+    return Region(array.ptr, array.shape, array.strides, array.dtype.itemsize)
 
 
 def raise_findings(api: str, findings: Sequence[Finding]) -> None:

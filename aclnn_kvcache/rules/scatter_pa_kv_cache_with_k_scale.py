@@ -97,7 +97,7 @@ def check(specs: Mapping[str, TensorSpec | None], cache_layout: str | None = Non
         if found:
             # CANN answers the empty short-cut before it looks at anything but NULL.
             return [finding._replace(status=0, ez=None) for finding in found] if is_no_op else found
-    return list(_cache_layout(cache_layout))
+    return list(check_cache_layout(cache_layout))
 
 
 def short_cut(specs: Specs) -> bool:
@@ -226,7 +226,8 @@ def _index_width(specs: Specs, slots: int) -> Iterator[Finding]:
             yield Finding("index_width", (name,), message)
 
 
-def _cache_layout(cache_layout: str | None) -> Iterator[Finding]:
+def check_cache_layout(cache_layout: str | None) -> Iterator[Finding]:
+    """A finding for any text but the documented one: CANN reads none of them."""
     if cache_layout not in (None, LAYOUT):
         message = (
             f"cache_layout must be None or {LAYOUT!r} (block, head, block size, head size), got {cache_layout!r}; CANN "

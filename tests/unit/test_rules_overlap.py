@@ -3,8 +3,12 @@
 
 import numpy as np
 
-from aclnn_kvcache.layout import phantom
-from aclnn_kvcache.rules.overlap import check_overlap
+from aclnn_kvcache.rules import overlap
+from aclnn_kvcache.rules.overlap import Region
+
+
+def check_overlap(arrays, written):
+    return overlap.check_overlap({name: Region.of(array) for name, array in arrays.items()}, written)
 
 
 def found(written, **arrays):
@@ -62,7 +66,11 @@ def test_empty_arrays_share_nothing():
 
 
 def test_device_arrays_are_compared_by_address():
-    row = np.dtype(np.uint8)
-    a = phantom(0x12C0_4100_0000, (2, 4), (8, 1), row)
-    assert found(["a"], a=a, b=phantom(0x12C0_4100_0004, (2, 4), (8, 1), row)) == []
-    assert found(["a"], a=a, b=phantom(0x12C0_4100_0003, (2, 4), (8, 1), row)) == [("overlap", ("a", "b"))]
+    def pairs(second):
+        regions = {
+            name: Region(address, (2, 4), (8, 1), 1) for name, address in (("a", 0x12C0_4100_0000), ("b", second))
+        }
+        return [finding.arguments for finding in overlap.check_overlap(regions, ["a"])]
+
+    assert pairs(0x12C0_4100_0004) == []
+    assert pairs(0x12C0_4100_0003) == [("a", "b")]
