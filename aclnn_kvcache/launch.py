@@ -66,18 +66,17 @@ def phase_1(device: Device, operator: str, arguments: Sequence[Any]) -> Executor
     return Executor(device, operator, handle.value or 0, workspace_size.value)
 
 
-def launch(
-    device: Device, operator: str, tensors: Sequence[DeviceArray | None], attributes: Sequence[Any], stream: Stream
-) -> None:
+def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stream) -> None:
     """One whole call on a stream: descriptors, phase 1, workspace, phase 2.
 
-    The descriptors and the memory of all tensors stay alive until the stream has passed the call.
+    ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
+    None. Descriptors and device memory stay alive until the stream has passed the call.
     """
-    descriptors = Descriptors(device, tensors)
+    descriptors = Descriptors(device, arguments)
     try:
-        phase_1(device, operator, [*(handle or None for handle in descriptors.handles), *attributes]).run(stream)
+        phase_1(device, operator, descriptors.values).run(stream)
     except BaseException:
         with suppress(Exception):
             descriptors.close()
         raise
-    stream.retain(descriptors, *(tensor.buffer for tensor in tensors if tensor is not None))
+    stream.retain(descriptors, *(argument.buffer for argument in arguments if isinstance(argument, DeviceArray)))

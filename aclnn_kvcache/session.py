@@ -32,19 +32,25 @@ class Session:
     """
 
     def __init__(
-        self, backend: str = "auto", device: int = 0, *, library_dir: str | os.PathLike[str] | None = None
+        self,
+        backend: str = "auto",
+        device: int = 0,
+        *,
+        library_dir: str | os.PathLike[str] | None = None,
+        qkv_abi: str | None = None,
     ) -> None:
         """Opens a device.
 
         ``backend``: "cann", "simulator", or "auto", which takes CANN and never falls back to the bundled simulator.
         ``device``: index among the devices visible to the process. ``library_dir``: the one folder to take the
-        libraries from.
+        libraries from. ``qkv_abi``: "A", "B" or "C", the revision of the fused operator, where no header installed
+        beside its library tells it; the same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
         if not isinstance(device, int) or isinstance(device, bool):
             raise ArgumentError("device", "an integer", repr(device))
-        self._library = load(backend, library_dir)
+        self._library = load(backend, library_dir, qkv_abi)
         self._device = Device(self._library, device)
         try:
             self.stream = Stream(self._device)
@@ -71,7 +77,7 @@ class Session:
 
         Raises SymbolNotFoundError if none does, AbiMismatchError if it takes other arguments than it is called with.
         """
-        return self._library.home_of(function)
+        return self._library.binding(function)[0]
 
     @property
     def cann_version(self) -> str:

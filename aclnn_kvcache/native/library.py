@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import (
-    AbiMismatchError,
     ArgumentError,
     LibraryConflictError,
     LibraryNotFoundError,
     SymbolNotFoundError,
 )
 from aclnn_kvcache.native import discovery
-from aclnn_kvcache.native.abi import installed_prototype
+from aclnn_kvcache.native.abi import Binding, bind
 from aclnn_kvcache.native.prototypes import Prototype, declarations
+from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 
 SIMULATOR_SYMBOL = "aclsim_version"
 """Only the simulator exports this; it is the one thing that tells it from CANN."""
@@ -53,6 +53,9 @@ class Library:
     opened so far), ``attempts`` (every candidate tried so far).
     """
 
+    qkv_abi: str | None = None
+    """The revision of the fused operator that was stated, if one was."""
+
     def __init__(self, folder: discovery.Folder, runtime: _Loaded, support: _Loaded, attempts: list[Attempt]) -> None:
         self.backend = "simulator" if hasattr(runtime.handle, SIMULATOR_SYMBOL) else "cann"
         self.attempts = attempts
@@ -65,26 +68,30 @@ class Library:
         return tuple(dict.fromkeys(item.path for items in self._by_folder.values() for item in items))
 
     def function(self, name: str) -> Any:
-        """The typed C function.
+        """The typed C function, called with the arguments of our header in their order.
 
-        Raises SymbolNotFoundError if the libraries do not export it, AbiMismatchError if the operator header installed
-        with them gives it other arguments, AttributeError if none of our headers declares it.
+        Raises SymbolNotFoundError if the libraries do not export it, AbiMismatchError if the one they export cannot be
+        called with these arguments, AttributeError if none of our headers declares it.
         """
-        prototype = declarations().prototypes.get(name)
-        if prototype is None:
-            raise AttributeError(name)
         with self._lock:
-            library = self._home(prototype)
-            function = library.handle[name]
-            function.restype = prototype.result
-            function.argtypes = [parameter.ctype for parameter in prototype.parameters]
-            self.__dict__[name] = function
-            return function
+            prototype = _declared(name)
+            home = self._home(prototype)
+            function = home.handle[name]
+            if prototype.header.startswith("aclnnop/"):
+                binding = bind(prototype, home.path, self.qkv_abi)
+                _type(function, binding.prototype)
+                self.__dict__[name] = function if binding.is_ours else _rearranged(function, binding)
+            else:
+                _type(function, prototype)
+                self.__dict__[name] = function
+            return self.__dict__[name]
 
-    def home_of(self, name: str) -> str:
-        """Path of the library that exports the function. Raises as ``function``."""
+    def binding(self, name: str) -> tuple[str, Binding]:
+        """Path of the library that exports an operator's function, and the prototype in force. Raises as above."""
         with self._lock:
-            return self._home(declarations().prototypes[name]).path
+            prototype = _declared(name)
+            path = self._home(prototype).path
+            return path, bind(prototype, path, self.qkv_abi)
 
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
@@ -96,7 +103,6 @@ class Library:
         while position < len(opened) or (layer == "aclnnop" and self._open_next_operator_library()):
             if position < len(opened):
                 if _exports(opened[position], prototype.name, through_dependencies=layer != "aclnnop"):
-                    _check_abi(prototype, opened[position].path)
                     return opened[position]
                 position += 1
         raise SymbolNotFoundError(
@@ -129,30 +135,48 @@ _lock = threading.Lock()
 _loaded: dict[str, Library] = {}
 
 
-def load(backend: str = "auto", library_dir: str | os.PathLike[str] | None = None) -> Library:
+def load(
+    backend: str = "auto", library_dir: str | os.PathLike[str] | None = None, qkv_abi: str | None = None
+) -> Library:
     """Loads the libraries of a backend, once per process.
 
     ``backend`` is "auto" or "cann" (an installation of CANN; "auto" also takes a simulator that ``library_dir`` or
-    ``ACLNN_KVCACHE_LIB_DIR`` names), or "simulator". Raises LibraryNotFoundError, or LibraryConflictError if the
-    process holds other libraries of the same names.
+    ``ACLNN_KVCACHE_LIB_DIR`` names), or "simulator". ``qkv_abi`` states the revision of the fused operator where no
+    header tells it. Raises LibraryNotFoundError, or LibraryConflictError if the process holds other libraries of the
+    same names, ArgumentError for another statement than an earlier one.
     """
     if backend not in discovery.BACKENDS:
         raise ArgumentError("backend", " or ".join(map(repr, discovery.BACKENDS)), repr(backend))
     with _lock:
-        attempts: list[Attempt] = []
-        for folder in discovery.folders(backend, library_dir, os.environ):
-            runtime = _open_runtime(folder, attempts)
-            if runtime is None:
-                continue
-            # The first runtime that opens decides: it cannot be unloaded, and another set has the same names.
-            library = _loaded.get(runtime.path) or _complete(folder, runtime, attempts)
-            if library is None:
-                break
-            if backend == library.backend or (backend == "auto" and (library.backend == "cann" or folder.exclusive)):
-                return _loaded.setdefault(runtime.path, library)
-            attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
+        library = _find(backend, library_dir)
+        _state(library, qkv_abi or os.environ.get(QKV_ABI) or None)
+        return library
+
+
+def _state(library: Library, qkv_abi: str | None) -> None:
+    revisions = list(REVISIONS[QKV])
+    if qkv_abi is not None and qkv_abi not in revisions:
+        raise ArgumentError(f"qkv_abi or {QKV_ABI}", " or ".join(map(repr, revisions)), repr(qkv_abi))
+    if qkv_abi is not None and library.qkv_abi not in (None, qkv_abi):
+        raise ArgumentError("qkv_abi", f"{library.qkv_abi!r}, as stated before in this process", repr(qkv_abi))
+    library.qkv_abi = qkv_abi or library.qkv_abi
+
+
+def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
+    attempts: list[Attempt] = []
+    for folder in discovery.folders(backend, library_dir, os.environ):
+        runtime = _open_runtime(folder, attempts)
+        if runtime is None:
+            continue
+        # The first runtime that opens decides: it cannot be unloaded, and another set has the same names.
+        library = _loaded.get(runtime.path) or _complete(folder, runtime, attempts)
+        if library is None:
             break
-        raise LibraryNotFoundError(_not_found(backend, attempts))
+        if backend == library.backend or (backend == "auto" and (library.backend == "cann" or folder.exclusive)):
+            return _loaded.setdefault(runtime.path, library)
+        attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
+        break
+    raise LibraryNotFoundError(_not_found(backend, attempts))
 
 
 _NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
@@ -220,14 +244,20 @@ def _mappings() -> Iterator[tuple[int, int, str]]:
                 yield int(start, 16), int(end, 16), fields[5]
 
 
-def _check_abi(prototype: Prototype, library_path: str) -> None:
-    installed = installed_prototype(prototype, library_path)
-    if installed is not None and installed.types() != prototype.types():
-        raise AbiMismatchError(
-            f"{library_path} exports {prototype.name}, but the header installed with it, {installed.header}, gives it "
-            f"other arguments.\n  installed: {installed}\n  expected:  {prototype}\n  It is not called. Use a CANN "
-            f"release whose header has the expected arguments, or a package version made for this one."
-        )
+def _declared(name: str) -> Prototype:
+    prototype = declarations().prototypes.get(name)
+    if prototype is None:
+        raise AttributeError(name)
+    return prototype
+
+
+def _type(function: Any, prototype: Prototype) -> None:
+    function.restype = prototype.result
+    function.argtypes = [parameter.ctype for parameter in prototype.parameters]
+
+
+def _rearranged(function: Any, binding: Binding) -> Any:
+    return lambda *arguments: function(*binding.arrange(arguments))
 
 
 def _not_found(backend: str, attempts: list[Attempt]) -> str:

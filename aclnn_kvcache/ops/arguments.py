@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -12,7 +12,6 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
-from aclnn_kvcache.launch import launch
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.overlap import Region
 from aclnn_kvcache.runtime.device import Device
@@ -104,13 +103,12 @@ def raise_findings(api: str, findings: Sequence[Finding]) -> None:
 
 def run_on_host_arrays(
     device: Device,
-    stream: Stream,
-    api: str,
     arrays: Mapping[str, np.ndarray[Any, Any]],
     written: Sequence[str],
-    attributes: Sequence[Any],
+    call: Callable[[Mapping[str, DeviceArray]], None],
+    stream: Stream,
 ) -> None:
-    """Uploads, runs, waits, and writes the results into the caller's arrays, whatever their strides.
+    """Uploads, calls, waits, and writes the results into the caller's arrays, whatever their strides.
 
     If anything fails no array is changed, since all results are fetched before the first is written.
     """
@@ -119,7 +117,7 @@ def run_on_host_arrays(
         for name, array in arrays.items():
             copies[name] = upload(device, array)
             cleanup.callback(copies[name].close)
-        launch(device, api, list(copies.values()), attributes, stream)
+        call(copies)
         stream.synchronize()
         results = [copies[name].numpy() for name in written]
     for name, result in zip(written, results, strict=True):

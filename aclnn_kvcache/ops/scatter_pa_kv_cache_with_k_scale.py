@@ -26,7 +26,6 @@ from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.overlap import check_overlap
 from aclnn_kvcache.rules.slots import check_slots
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
 
 PADDINGS = ("error", "skip")
@@ -46,13 +45,14 @@ def scatter_pa_kv_cache_with_k_scale(
     raise_findings(rules.API, findings)
     if does_nothing:
         return
-    attributes = [None if cache_layout is None else cache_layout.encode()]
+    text = None if cache_layout is None else cache_layout.encode()
     if place == DEVICE:
-        tensors = cast("list[DeviceArray]", [arrays[name] for name in rules.NAMES])
-        launch(device, rules.API, tensors, attributes, stream)
+        launch(device, rules.API, [*(arrays[name] for name in rules.NAMES), text], stream)
     else:
         on_host = cast("Mapping[str, np.ndarray]", arrays)
-        run_on_host_arrays(device, stream, rules.API, on_host, rules.CACHES, attributes)
+        run_on_host_arrays(
+            device, on_host, rules.CACHES, lambda d: launch(device, rules.API, [*d.values(), text], stream), stream
+        )
 
 
 @lru_cache(maxsize=256)

@@ -21,18 +21,28 @@ ALIGNMENT = 32
 
 
 class Descriptors(Resource):
-    """The aclTensors of one call, in order; ``handles`` has 0 where an array is None. They own no device memory."""
+    """The native arguments of one call, made of device arrays (aclTensor) and tuples of integers (aclIntArray).
+
+    ``values`` has them in the order given; None, text and numbers are passed on as they are. They own no device memory.
+    """
 
     on_host = True
 
-    def __init__(self, device: Device, arrays: Sequence[DeviceArray | None]) -> None:
+    def __init__(self, device: Device, arguments: Sequence[Any]) -> None:
         """Raises ArgumentError for an array that reaches outside its memory: aclCreateTensor would take it."""
-        layouts = [None if array is None else _layout_of(array) for array in arrays]
-        self.handles: list[int] = []
-        handles = self.handles
-        super().__init__(device, lambda owner: _destroy(owner, handles))
-        for array, made in zip(arrays, layouts, strict=True):
-            handles.append(0 if array is None or made is None else _create(device, array, made))
+        layouts = [_layout_of(argument) if isinstance(argument, DeviceArray) else None for argument in arguments]
+        self.values: list[Any] = []
+        made: list[tuple[str, int]] = []
+        super().__init__(device, lambda owner: _destroy(owner, made))
+        for argument, layout_of_it in zip(arguments, layouts, strict=True):
+            if layout_of_it is not None:
+                made.append(("aclDestroyTensor", _create_tensor(device, argument, layout_of_it)))
+            elif isinstance(argument, tuple):
+                made.append(("aclDestroyIntArray", _create_int_array(device, argument)))
+            else:
+                self.values.append(argument)
+                continue
+            self.values.append(made[-1][1])
 
 
 class _Layout:
@@ -79,23 +89,34 @@ def _layout_of(array: DeviceArray) -> _Layout:
     return _layout(array.shape, array.strides, array.offset, array.buffer.nbytes, array.dtype.itemsize)
 
 
-def _create(device: Device, array: DeviceArray, made: _Layout) -> int:
-    handle: Any = device.library.aclCreateTensor(
-        made.dims,
-        made.rank,
-        BY_DTYPE[array.dtype].acl_value,
-        made.strides,
-        made.offset,
-        FORMAT_ND,
-        made.storage,
-        1,
-        array.buffer.pointer or None,
+def _create_tensor(device: Device, array: DeviceArray, made: _Layout) -> int:
+    return _require(
+        "aclCreateTensor",
+        device.library.aclCreateTensor(
+            made.dims,
+            made.rank,
+            BY_DTYPE[array.dtype].acl_value,
+            made.strides,
+            made.offset,
+            FORMAT_ND,
+            made.storage,
+            1,
+            array.buffer.pointer or None,
+        ),
     )
+
+
+def _create_int_array(device: Device, values: tuple[int, ...]) -> int:
+    array = (ctypes.c_int64 * len(values))(*values)
+    return _require("aclCreateIntArray", device.library.aclCreateIntArray(array, len(values)))
+
+
+def _require(api: str, handle: int | None) -> int:
     if not handle:
-        raise MemoryError("aclCreateTensor returned NULL: host memory is exhausted")
-    return int(handle)
+        raise MemoryError(f"{api} returned NULL: host memory is exhausted")
+    return handle
 
 
-def _destroy(device: Device, handles: Sequence[int]) -> None:
-    for handle in filter(None, handles):
-        check(device.library.aclDestroyTensor(handle), "aclDestroyTensor")
+def _destroy(device: Device, made: Sequence[tuple[str, int]]) -> None:
+    for api, handle in made:
+        check(getattr(device.library, api)(handle), api)

@@ -59,8 +59,8 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     arrays = scatter_arguments(session, tokens)
     assert len(arrays) == len(NAMES)
     device = session.stream.device
-    descriptors = Descriptors(device, arrays)
-    executor = phase_1(device, API, [*descriptors.handles, None])
+    descriptors = Descriptors(device, [*arrays, None])
+    executor = phase_1(device, API, descriptors.values)
     assert (executor.workspace_size > 0) == sized
     launches = sim.counter("ACLSIM_KERNEL_LAUNCHES")
     executor.run(session.stream)
@@ -73,8 +73,8 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
 
 
 def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) -> None:
-    descriptors = Descriptors(session.stream.device, scatter_arguments(session, 2))
-    executor = phase_1(session.stream.device, API, [*descriptors.handles, None])
+    descriptors = Descriptors(session.stream.device, [*scatter_arguments(session, 2), None])
+    executor = phase_1(session.stream.device, API, descriptors.values)
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 1
     executor.close()
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0

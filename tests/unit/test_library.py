@@ -314,8 +314,8 @@ def test_a_header_with_other_arguments_is_an_error_that_shows_both(tmp_path):
     assert f"{tmp_path}/lib64/libopapi.so exports {OPERATOR}" in text
     assert str(header) in text
     assert (
-        f"  installed: aclnnStatus {OPERATOR}"
+        f"  in force: aclnnStatus {OPERATOR}"
         "(void *workspace, uint64_t size, aclOpExecutor *executor, int64_t mode)\n"
-        f"  expected:  aclnnStatus {OPERATOR}"
+        f"  expected: aclnnStatus {OPERATOR}"
         "(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)\n"
     ) in text
