@@ -9,19 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
-from aclnn_kvcache import oracle
 from aclnn_kvcache.compare import Comparison, compare
 from aclnn_kvcache.errors import KvCacheError, SynchronizeTimeoutError
-from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CACHES
 from aclnn_kvcache.session import Session
-from aclnn_kvcache.smoke.cases import CASES, STORAGES, Case, Placed
-
-Arrays = dict[str, np.ndarray[Any, Any]]
-
-WHOLE = Placed("", lambda shape: shape, lambda base: base)
+from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.prepared import Arrays, Prepared
 
 
 class Result(NamedTuple):
@@ -58,7 +52,10 @@ def _run_case(session: Session, name: str, seed: int, remaining: Callable[[], fl
     comparisons: dict[str, Comparison] = {}
     detail, verdict = "", "pass"
     try:
-        comparisons = _compare_case(session, case, np.random.default_rng([seed, zlib.crc32(name.encode())]), remaining)
+        prepared = case.prepare(np.random.default_rng([seed, zlib.crc32(name.encode())]))
+        call = _call_on_host if case.on_host else _call_on_device
+        actual = call(session, getattr(session, case.operator), prepared, remaining)
+        comparisons = {base: _compare(prepared, base, actual[base]) for base in prepared.expected}
     except KvCacheError as error:
         verdict, detail = "error", str(error)
     wrong = {base: result for base, result in comparisons.items() if not result.ok}
@@ -69,86 +66,32 @@ def _run_case(session: Session, name: str, seed: int, remaining: Callable[[], fl
     return Result(name, case.operator, seed, verdict, counts, detail, time.perf_counter() - start, rerun)
 
 
-def _compare_case(
-    session: Session, case: Case, rng: np.random.Generator, remaining: Callable[[], float]
-) -> dict[str, Comparison]:
-    places = {name: STORAGES[case.storage].get(name, WHOLE._replace(base=name)) for name in _shapes(case)}
-    before = _bases(case, places, rng)
-    arguments = {name: place.view(before[place.base]) for name, place in places.items()}
-    expected = {name: base.copy() for name, base in before.items()}
-    results = oracle.scatter_pa_kv_cache_with_k_scale(**arguments)
-    for name, result in zip(CACHES, results, strict=True):
-        places[name].view(expected[places[name].base])[...] = result
-    actual = (_call_on_host if case.on_host else _call_on_device)(session, case, places, before, remaining)
-    return {name: compare(actual[name], expected[name], before=before[name]) for name in actual}
+def _compare(prepared: Prepared, base: str, actual: np.ndarray[Any, Any]) -> Comparison:
+    rule = prepared.rules.get(base, "exact")
+    return compare(actual, prepared.expected[base], rule, before=prepared.before.get(base))
 
 
 def _call_on_host(
-    session: Session, case: Case, places: Mapping[str, Placed], before: Arrays, remaining: Callable[[], float]
+    session: Session, method: Callable[..., Any], prepared: Prepared, remaining: Callable[[], float]
 ) -> Arrays:
-    bases = {name: base.copy() for name, base in before.items()}
-    session.scatter_pa_kv_cache_with_k_scale(
-        **{name: place.view(bases[place.base]) for name, place in places.items()}, padding=_padding(case)
-    )
-    return bases
+    bases = {name: base.copy() for name, base in prepared.before.items()}
+    returned = method(**prepared.arguments(bases), **prepared.options)
+    return {**bases, **dict(zip(prepared.returned, returned or (), strict=True))}
 
 
 def _call_on_device(
-    session: Session, case: Case, places: Mapping[str, Placed], before: Arrays, remaining: Callable[[], float]
+    session: Session, method: Callable[..., Any], prepared: Prepared, remaining: Callable[[], float]
 ) -> Arrays:
     with ExitStack() as cleanup:
         bases = {}
-        for name, base in before.items():
+        for name, base in prepared.before.items():
             bases[name] = session.array(base)
             cleanup.callback(bases[name].close)
-        session.scatter_pa_kv_cache_with_k_scale(
-            **{name: place.view(bases[place.base]) for name, place in places.items()}, padding=_padding(case)
-        )
+        returned = method(**prepared.arguments(bases), **prepared.options)
+        bases.update(zip(prepared.returned, returned or (), strict=True))
         try:
             session.stream.synchronize(remaining())
         except SynchronizeTimeoutError:
             session.abandon()  # closing the arrays would wait for the work
             raise
         return {name: base.numpy() for name, base in bases.items()}
-
-
-def _padding(case: Case) -> str:
-    return "skip" if case.padding else "error"
-
-
-def _shapes(case: Case) -> dict[str, tuple[int, ...]]:
-    cache = (case.blocks, case.heads, case.block_size)
-    return {
-        "key": (case.tokens, case.heads, case.key_size),
-        "value": (case.tokens, case.heads, case.value_size),
-        "key_cache": (*cache, case.key_size),
-        "value_cache": (*cache, case.value_size),
-        "slot_mapping": (case.tokens,),
-        "key_scale": (case.tokens, case.heads),
-        "key_scale_cache": (*cache, 1),
-    }
-
-
-def _bases(case: Case, places: Mapping[str, Placed], rng: np.random.Generator) -> Arrays:
-    """Random bytes in every storage array, NaN patterns included; the slots as the case says."""
-    bases: Arrays = {}
-    for name, shape in _shapes(case).items():
-        place = places[name]
-        if name == "slot_mapping":
-            bases[name] = _slots(case, rng)
-        elif place.base not in bases:
-            dtype = np.dtype(np.float32 if "scale" in name else getattr(ml_dtypes, case.fp8))
-            whole = place.shape(shape)
-            raw = rng.integers(0, 256, (*whole[:-1], whole[-1] * dtype.itemsize), np.uint8)
-            bases[place.base] = raw.view(dtype)
-    return bases
-
-
-def _slots(case: Case, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    limit = case.blocks * case.block_size
-    if case.run:
-        slots = np.arange(case.tokens) + rng.integers(0, limit - case.tokens + 1)
-    else:
-        slots = rng.permutation(limit)[: case.tokens]
-    slots[rng.permutation(case.tokens)[: case.padding]] = -1
-    return slots.astype(case.slots)

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from aclnn_kvcache.smoke.cases import CASES, STORAGES
+from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.scatter_cases import SCATTER_CASES, STORAGES
 
 KIND = {"right", "missing", "wrong", "stray", "untouched"}
 
@@ -153,11 +154,11 @@ def test_the_list_names_every_case() -> None:
 
 
 def test_every_storage_is_used_by_a_case() -> None:
-    assert {case.storage for case in CASES.values()} == set(STORAGES)
+    assert {case.storage for case in SCATTER_CASES.values()} == set(STORAGES)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SCATTER_CASES)
 def test_cases_fit_their_caches(name: str) -> None:
-    case = CASES[name]
+    case = SCATTER_CASES[name]
     assert case.tokens - case.padding <= case.blocks * case.block_size
     assert case.storage not in ("interleaved", "fused_qkv") or case.key_size == case.value_size
