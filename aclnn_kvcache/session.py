@@ -15,6 +15,10 @@ from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.native.library import load
 from aclnn_kvcache.native.version import cann_version
+from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
+    Attributes,
+    qkv_rms_norm_rope_cache_with_k_scale,
+)
 from aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale import scatter_pa_kv_cache_with_k_scale
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
@@ -236,6 +240,80 @@ class Session:
             "key_scale_cache": key_scale_cache,
         }
         scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
+
+    def qkv_rms_norm_rope_cache_with_k_scale(
+        self,
+        qkv: Any,
+        q_gamma: Any,
+        k_gamma: Any,
+        cos_sin: Any,
+        slot_mapping: Any,
+        k_cache: Any,
+        v_cache: Any,
+        k_scale_cache: Any,
+        query_start_loc: Any,
+        seq_lens: Any,
+        rotation: Any,
+        v_scale: Any,
+        *,
+        head_nums: Sequence[int],
+        layout_qkv: str = "TND",
+        layout_q_out: str = "NTD",
+        epsilon: float = 1e-6,
+        q_out: Any = None,
+        q_scale: Any = None,
+        stream: Stream | None = None,
+    ) -> tuple[Any, Any]:
+        """Splits fused QKV; Q and K: RMSNorm, RoPE, rotation, FP8 per token and head; V: scale, FP8; K and V to the cache.
+
+        ==================  ======================================  ==========================================
+        qkv                 [T, Nq+Nk+Nv, 128], NTD: axes 0, 1      bfloat16; heads in the order Q, K, V
+                            exchanged
+        q_gamma, k_gamma    [128]                                   float32
+        cos_sin             [positions, 128]                        float32; 64 columns of cos, then 64 of sin
+        slot_mapping        [T]                                     int32; slot = block * S + offset, each once
+        k_cache, v_cache    [B, Nk, S, 128], [B, Nv, S, 128]        float8_e4m3fn; changed
+        k_scale_cache       [B, Nk, S, 1]                           float32; changed
+        query_start_loc     [batches + 1]                           int32; from 0 to T, never falling
+        seq_lens            [batches]                               int32; tokens with history, of each batch
+        rotation            [128, 128]                              bfloat16; out = row @ rotation
+        v_scale             [Nv]                                    float32; V is multiplied by it
+        q_out               [Nq, T, 128], TND: [T, Nq, 128]         float8_e4m3fn; made if None
+        q_scale             [Nq, T], TND: [T, Nq]                   float32; made if None
+        ==================  ======================================  ==========================================
+
+        ``head_nums``: (Nq, Nk, Nv) with Nk = Nv, Nq + Nk <= 128 and Nq + Nk + Nv <= 160. ``layout_qkv``,
+        ``layout_q_out``: "TND" and "TND", "TND" and "NTD", or "NTD" and "NTD". The position of a token is its index in
+        its batch plus the batch's history. Every slot must be inside the cache: this operator skips none, and writes
+        outside the cache for -1.
+
+        Arrays on the host or on the device as for scatter, and as asynchronous. Values (slots, batches, positions) are
+        checked where they are on the host. K and V caches may be views with equal first three strides; inputs may be
+        any views, which the operator copies; outputs must be dense.
+
+        Returns (q_out, q_scale). Raises AclnnParameterError naming the argument, what was expected and what came,
+        before anything is launched or changed; AbiMismatchError where the installed operator takes other arguments, or
+        nothing tells which; otherwise as scatter. Source of the rules: phase 1 of revision A in CANN 9.1, and its
+        kernel. On revisions B and C Nq must be 8 * Nk and at most 64.
+        """
+        arguments = {
+            "qkv": qkv,
+            "q_gamma": q_gamma,
+            "k_gamma": k_gamma,
+            "cos_sin": cos_sin,
+            "slot_mapping": slot_mapping,
+            "k_cache": k_cache,
+            "v_cache": v_cache,
+            "k_scale_cache": k_scale_cache,
+            "query_start_loc": query_start_loc,
+            "seq_lens": seq_lens,
+            "rotation": rotation,
+            "v_scale": v_scale,
+            "q_out": q_out,
+            "q_scale": q_scale,
+        }
+        attributes = Attributes.of(head_nums, layout_qkv, layout_q_out, epsilon)
+        return qkv_rms_norm_rope_cache_with_k_scale(self._device, self._stream(stream), arguments, attributes)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream

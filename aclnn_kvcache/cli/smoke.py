@@ -9,14 +9,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from aclnn_kvcache.errors import (
-    DeviceUnavailableError,
-    KvCacheError,
-    LibraryConflictError,
-    LibraryNotFoundError,
-    SymbolNotFoundError,
-)
-from aclnn_kvcache.native.discovery import BACKENDS
+from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments
+from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.session import Session
 from aclnn_kvcache.smoke.cases import CASES
 from aclnn_kvcache.smoke.report import Report, as_json, as_junit, header, line, summary
@@ -25,14 +19,10 @@ from aclnn_kvcache.smoke.watchdog import Watchdog
 
 HELP = "run the operators on seeded cases and compare every byte with the oracle"
 
-NO_BACKEND, RUNTIME_FAILURE = 3, 4
-ABSENT = (LibraryNotFoundError, LibraryConflictError, SymbolNotFoundError, DeviceUnavailableError)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--backend", choices=BACKENDS, default="auto", help="auto takes CANN, never the simulator")
+    add_backend_arguments(parser)
     parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
-    parser.add_argument("--library-dir", metavar="DIR", help="the one folder to take the libraries from")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cases' data (0)")
     parser.add_argument(
         "--case", action="append", choices=sorted(CASES), metavar="NAME", help="only this case; repeatable"
@@ -83,7 +73,7 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
         print(text, file=screen, flush=True)  # type: ignore[call-overload]
 
     try:
-        session = Session(options.backend, options.device, library_dir=options.library_dir)
+        session = Session(options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi)
     except KvCacheError as error:
         report.error = str(error)
         print(error, file=sys.stderr)
@@ -112,7 +102,8 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
 
 def _command(options: argparse.Namespace) -> str:
     words = ["aclnn-kvcache", "smoke", "--backend", options.backend, "--device", str(options.device)]
-    return shlex.join([*words, *(["--library-dir", options.library_dir] if options.library_dir else [])])
+    words += ["--library-dir", options.library_dir] if options.library_dir else []
+    return shlex.join([*words, *(["--qkv-abi", options.qkv_abi] if options.qkv_abi else [])])
 
 
 def _give_back(session: Session, report: Report) -> None:

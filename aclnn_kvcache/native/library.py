@@ -61,6 +61,7 @@ class Library:
         self.attempts = attempts
         self._by_folder = {"acl": [runtime], "aclsim": [runtime], "aclnn": [support], "aclnnop": []}
         self._unopened = discovery.operator_libraries(folder, os.environ)[::-1]
+        self._bindings: dict[str, tuple[str, Binding]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -75,10 +76,9 @@ class Library:
         """
         with self._lock:
             prototype = _declared(name)
-            home = self._home(prototype)
-            function = home.handle[name]
+            function = self._home(prototype).handle[name]
             if prototype.header.startswith("aclnnop/"):
-                binding = bind(prototype, home.path, self.qkv_abi)
+                _, binding = self.binding(name)
                 _type(function, binding.prototype)
                 self.__dict__[name] = function if binding.is_ours else _rearranged(function, binding)
             else:
@@ -89,9 +89,11 @@ class Library:
     def binding(self, name: str) -> tuple[str, Binding]:
         """Path of the library that exports an operator's function, and the prototype in force. Raises as above."""
         with self._lock:
-            prototype = _declared(name)
-            path = self._home(prototype).path
-            return path, bind(prototype, path, self.qkv_abi)
+            if name not in self._bindings:
+                prototype = _declared(name)
+                path = self._home(prototype).path
+                self._bindings[name] = path, bind(prototype, path, self.qkv_abi)
+            return self._bindings[name]
 
     def __getattr__(self, name: str) -> Any:
         return self.function(name)

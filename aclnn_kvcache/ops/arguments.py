@@ -15,7 +15,7 @@ from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.overlap import Region
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import DeviceArray, upload
+from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
 
 HOST, DEVICE = "host", "device"
@@ -107,15 +107,18 @@ def run_on_host_arrays(
     written: Sequence[str],
     call: Callable[[Mapping[str, DeviceArray]], None],
     stream: Stream,
+    write_only: Sequence[str] = (),
 ) -> None:
     """Uploads, calls, waits, and writes the results into the caller's arrays, whatever their strides.
+
+    ``write_only`` names those of ``written`` whose contents before the call do not matter.
 
     If anything fails no array is changed, since all results are fetched before the first is written.
     """
     with ExitStack() as cleanup:
         copies = {}
         for name, array in arrays.items():
-            copies[name] = upload(device, array)
+            copies[name] = empty(device, array.shape, array.dtype) if name in write_only else upload(device, array)
             cleanup.callback(copies[name].close)
         call(copies)
         stream.synchronize()

@@ -41,6 +41,14 @@ class Prepared(NamedTuple):
     def arguments(self, bases: Mapping[str, Any]) -> dict[str, Any]:
         return {name: place.view(bases[place.base]) for name, place in self.places.items()}
 
+    def gaps(self, base: str) -> np.ndarray[Any, Any]:
+        """True where no argument's view of the storage array reaches."""
+        outside = np.ones(self.before[base].shape, bool)
+        for place in self.places.values():
+            if place.base == base:
+                place.view(outside)[...] = False
+        return outside
+
 
 class Case(Protocol):
     """A row of a table of cases."""

@@ -51,7 +51,7 @@ def line(result: Result, number: int, total: int) -> str:
     rows = sum(counts.get("right", 0) for counts in result.counts.values())
     text = f"[{number:{width}}/{total}] {result.verdict:6} {result.name:24} {rows:6} rows moved"
     return f"{text} {result.seconds * 1e3:8.1f} ms" + "".join(
-        f"\n    {detail}" for detail in result.detail.splitlines()
+        f"\n    {text}" for text in (*result.note.splitlines(), *result.detail.splitlines())
     )
 
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``aclnn-kvcache abi``: the prototype in force of each operator function, where it comes from, how it differs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments
+from aclnn_kvcache.errors import AbiMismatchError, KvCacheError
+from aclnn_kvcache.native.library import Library, load
+from aclnn_kvcache.native.prototypes import declarations
+
+HELP = "print the argument lists in force of the operators, where they come from and how they differ from ours"
+
+SCHEMA = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_backend_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        library = load(options.backend, options.library_dir, options.qkv_abi)
+    except KvCacheError as error:
+        print(error, file=sys.stderr)
+        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
+    functions = [
+        _describe(library, name) for name, p in declarations().prototypes.items() if p.header.startswith("aclnnop/")
+    ]
+    if options.json:
+        document = {"schema": SCHEMA, "command": "abi", "backend": library.backend, "functions": functions}
+        print(json.dumps({**document, "libraries": list(library.paths)}, indent=2))
+    else:
+        print(f"backend  {library.backend}")
+        print("\n".join(_text(function) for function in functions))
+    if any(function["missing"] for function in functions):
+        return NO_BACKEND
+    return RUNTIME_FAILURE if any(function["error"] for function in functions) else 0
+
+
+def _describe(library: Library, name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": name, "library": "", "prototype": "", "source": "", "differences": []}
+    try:
+        path, binding = library.binding(name)
+    except ABSENT as error:
+        return {**facts, "missing": True, "error": str(error)}
+    except AbiMismatchError as error:
+        return {**facts, "missing": False, "error": str(error)}
+    facts |= {"library": path, "prototype": str(binding.prototype), "source": binding.source}
+    return {**facts, "differences": list(binding.differences), "missing": False, "error": ""}
+
+
+def _text(function: dict[str, Any]) -> str:
+    if function["error"]:
+        return f"\n{function['name']}\n  cannot be called: {function['error']}"
+    differences = function["differences"] or ["nothing"]
+    lines = [f"library    {function['library']}", f"source     {function['source']}"]
+    lines += [f"in force   {function['prototype']}", *(f"differs    {difference}" for difference in differences)]
+    return "\n".join([f"\n{function['name']}", *(f"  {line}" for line in lines)])
