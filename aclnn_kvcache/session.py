@@ -264,7 +264,7 @@ class Session:
         q_scale: Any = None,
         stream: Stream | None = None,
     ) -> tuple[Any, Any]:
-        """Splits fused QKV; Q and K: RMSNorm, RoPE, rotation, FP8 per token and head; V: scale, FP8; K and V to the cache.
+        """Splits fused QKV, normalises, rotates and quantises Q and K, scales and quantises V, writes K and V in place.
 
         ==================  ======================================  ==========================================
         qkv                 [T, Nq+Nk+Nv, 128], NTD: axes 0, 1      bfloat16; heads in the order Q, K, V

@@ -103,9 +103,9 @@ def qkv_rms_norm_rope_cache_with_k_scale(
 
 def _launch(device: Device, stream: Stream, arrays: Mapping[str, Array], attributes: Attributes) -> None:
     texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
-    inputs = [arrays[name] for name in (*rules.INPUTS,)]
-    outputs = [arrays[name] for name in rules.OUTPUTS]
-    launch(device, rules.API, [*inputs, attributes.head_nums, *texts, attributes.epsilon, *outputs], stream)
+    tensors = [arrays[name] for name in rules.TENSORS]
+    attributes_in_between = (attributes.head_nums, *texts, attributes.epsilon)
+    launch(device, rules.API, [*tensors[:-2], *attributes_in_between, *tensors[-2:]], stream)
 
 
 @lru_cache(maxsize=256)
@@ -129,13 +129,13 @@ def _dense_spec(shape: Sequence[int], dtype: np.dtype[Any]) -> TensorSpec:
 
 def _check_revision(library: Library, head_nums: Sequence[int]) -> Iterator[Finding]:
     """Revisions B and C, told by their quantisation modes, take fewer combinations of heads than A."""
-    source, prototype = library.binding(f"{rules.API}GetWorkspaceSize")[1][1::-1]
-    if not any(parameter.name == "qQuantMode" for parameter in prototype.parameters):
+    _, binding = library.binding(f"{rules.API}GetWorkspaceSize")
+    if not any(parameter.name == "qQuantMode" for parameter in binding.prototype.parameters):
         return
     q_heads, k_heads, _ = head_nums
     if q_heads > 64 or q_heads != 8 * k_heads:
         message = (
-            f"head_nums must be (8 * Nk, Nk, Nk) with at most 64 Q heads, got {list(head_nums)}: the installed operator "
-            f"is of revision B or C ({source}), which takes no other"
+            f"head_nums must be (8 * Nk, Nk, Nk) with at most 64 Q heads, got {list(head_nums)}: the installed "
+            f"operator is of revision B or C ({binding.source}), which takes no other"
         )
         yield Finding("revision_heads", ("head_nums",), message, 161002, "EZ0026")
