@@ -7,8 +7,10 @@ No test fails for being slow: Hypothesis' deadlines are off.
 from __future__ import annotations
 
 import glob
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -29,6 +31,15 @@ except LibraryNotFoundError as error:
     print(error)
     sys.exit(3)
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def outside_the_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Python processes that tests start shall find the installed package, not the checkout's: that has no simulator."""
+    before = os.getcwd()
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    yield
+    os.chdir(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,9 +15,10 @@ ROOT = Path(__file__).parents[2]
 FORBIDDEN = {
     "a package registry": re.compile(
         r"pypi[.]org|pythonhosted[.]org|npmjs[.]org|(deb|security)[.]debian[.]org|archive[.]ubuntu[.]com|crates[.]io"
-        r"|proxy[.]golang[.]org|repo[.]maven|anaconda[.](org|com)|(index|extra-index)-url|find-links"
+        r"|proxy[.]golang[.]org|repo[.]maven|anaconda[.](org|com)|index[-]url|find[-]links"
     ),
-    "a folder of one machine": re.compile(r"(?<![\w.>}])/(?:root|work|Users|home)/(?![<${*])"),
+    # A home of one letter is an example.
+    "a folder of one machine": re.compile(r"(?<![\w.>}])/(?:root|work|(?:Users|home)/\w\w+)/(?![<${*])"),
 }
 
 
@@ -43,7 +44,12 @@ def test_names_no_machine(what: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["https://pypi." + "org/simple", "pip install --extra-" + "index-url x", "/ho" + "me/me/x", 'open("/ro' + 'ot/x")'],
+    [
+        "https://pypi." + "org/simple",
+        "pip install --extra-index" + "-url x",
+        "/ho" + "me/someone/x",
+        'open("/' + 'root/x")',
+    ],
 )
 def test_violations_are_caught(text: str) -> None:
     assert any(pattern.search(text) for pattern in FORBIDDEN.values())
