@@ -44,11 +44,13 @@ BY_DTYPE: dict[np.dtype[Any], DataType] = {row.dtype: row for row in TABLE}
 
 FP8_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
 FP8_E5M2 = np.dtype(ml_dtypes.float8_e5m2)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
 _RAW_BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("V1"))
+_RAW_WORDS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype("V2"))
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
@@ -64,4 +66,6 @@ def hint_for(dtype: np.dtype[Any]) -> str:
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
+    if dtype in _RAW_WORDS:
+        return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
     return ""

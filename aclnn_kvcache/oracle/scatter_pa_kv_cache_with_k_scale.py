@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Oracle of aclnnScatterPaKvCacheWithKScale."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .arguments import Argument, Array, as_bits, check_arrays, refuse_duplicates
 
 _FP8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 _FP32 = (np.dtype(np.float32),)
 _SLOTS = (np.dtype(np.int32), np.dtype(np.int64))
 
-# An axis name stands for the extent found where it comes first; "1" for itself.
 _ARGUMENTS = {
-    "key": ("T N Dk", _FP8),
-    "value": ("T N Dv", _FP8),
-    "key_cache": ("B N S Dk", _FP8),
-    "value_cache": ("B N S Dv", _FP8),
-    "slot_mapping": ("T", _SLOTS),
-    "key_scale": ("T N", _FP32),
-    "key_scale_cache": ("B N S 1", _FP32),
+    "key": Argument("T N Dk", _FP8),
+    "value": Argument("T N Dv", _FP8),
+    "key_cache": Argument("B N S Dk", _FP8),
+    "value_cache": Argument("B N S Dv", _FP8),
+    "slot_mapping": Argument("T", _SLOTS),
+    "key_scale": Argument("T N", _FP32),
+    "key_scale_cache": Argument("B N S 1", _FP32),
 }
 
 
@@ -84,60 +81,25 @@ def scatter_pa_kv_cache_with_k_scale(
         "key_scale": key_scale,
         "key_scale_cache": key_scale_cache,
     }
-    _check(arguments)
+    check_arrays(arguments, _ARGUMENTS)
+    for name in ("value", "key_cache", "value_cache"):
+        if arguments[name].dtype != key.dtype:
+            raise TypeError(f"{name}: expected {key.dtype} as key has, got {arguments[name].dtype}")
 
     blocks, _, block_size, _ = key_cache.shape
     slots = np.asarray(slot_mapping, np.int64)
     rows = np.flatnonzero((slots >= 0) & (slots < blocks * block_size))
     slots = slots[rows]
-    _refuse_duplicates(rows, slots, blocks, block_size)
+    refuse_duplicates(rows, slots, blocks, block_size)
     block, offset = np.divmod(slots, block_size)
 
     def scattered(cache: Array, tokens: Array) -> Array:
-        # As unsigned integers, so that no conversion can touch a NaN.
-        bits = np.dtype(f"u{cache.itemsize}")
-        result = np.array(np.asarray(cache).view(bits), order="C")
-        result[block, :, offset] = np.asarray(tokens).view(bits)[rows]
+        result = np.array(as_bits(cache), order="C")
+        result[block, :, offset] = as_bits(tokens)[rows]
         return result.view(cache.dtype)
 
     return ScatterResult(
         scattered(key_cache, key),
         scattered(value_cache, value),
         scattered(key_scale_cache, key_scale[..., np.newaxis]),
-    )
-
-
-def _check(arguments: Mapping[str, Array]) -> None:
-    extents = {"1": 1}
-    for name, (axes, dtypes) in _ARGUMENTS.items():
-        array = arguments[name]
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
-        if array.dtype not in dtypes:
-            hint = "; raw bytes become FP8 by .view(ml_dtypes.float8_e4m3fn)" if dtypes is _FP8 else ""
-            raise TypeError(f"{name}: expected {' or '.join(map(str, dtypes))}, got {array.dtype}{hint}")
-        if dtypes is _FP8 and array.dtype != arguments["key"].dtype:
-            raise TypeError(f"{name}: expected {arguments['key'].dtype} as key has, got {array.dtype}")
-
-        names = axes.split()
-        layout = f"[{', '.join(names)}]"
-        if array.ndim != len(names):
-            raise ValueError(f"{name}: expected {len(names)} axes {layout}, got shape {array.shape}")
-        expected = tuple(extents.setdefault(axis, extent) for axis, extent in zip(names, array.shape, strict=True))
-        if array.shape != expected:
-            raise ValueError(f"{name}: expected shape {layout} = {expected}, got {array.shape}")
-
-
-def _refuse_duplicates(rows: Array, slots: Array, blocks: int, block_size: int) -> None:
-    order = np.argsort(slots, kind="stable")
-    repeats = np.flatnonzero(np.diff(slots[order]) == 0)
-    if repeats.size == 0:
-        return
-    # A stable order keeps rows of one slot ascending: the earliest row that repeats a slot follows its first one.
-    earliest = repeats[np.argmin(order[repeats + 1])]
-    first, second = order[earliest], order[earliest + 1]
-    block, offset = divmod(int(slots[first]), block_size)
-    raise ValueError(
-        f"slot_mapping: rows {rows[first]} and {rows[second]} both hold slot {slots[first]} "
-        f"(block {block} of {blocks}, offset {offset}); the device's answer to duplicates is undefined"
     )

@@ -11,8 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from aclnn_kvcache.dtypes import FLOAT32, FP8_E4M3FN, FP8_E5M2, INT32, INT64, hint_for, name_of
+from aclnn_kvcache.dtypes import FLOAT32, FP8_E4M3FN, FP8_E5M2, INT32, INT64, name_of
 from aclnn_kvcache.layout import bounds
+from aclnn_kvcache.rules.common import (
+    INNER,
+    INVALID,
+    Specs,
+    first_stage,
+    missing,
+    negative_strides,
+    out_of_bounds,
+    wrong_dtypes,
+)
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 
 API = "aclnnScatterPaKvCacheWithKScale"
@@ -20,11 +30,8 @@ NAMES = ("key", "value", "key_cache", "value_cache", "slot_mapping", "key_scale"
 CACHES = ("key_cache", "value_cache", "key_scale_cache")
 LAYOUT = "BNBD"
 
-NULL, INVALID, INNER = 161001, 161002, 561103
 INDEX_LIMIT = 2**31 - 1
 WORD = 2**32
-
-Specs = Mapping[str, TensorSpec]
 
 RANKS = {
     "key": 3,
@@ -87,17 +94,16 @@ SHAPES = (
 
 def check(specs: Mapping[str, TensorSpec | None], cache_layout: str | None = None) -> list[Finding]:
     """What is wrong with a call, in CANN's order; empty for a call that the device carries out as documented."""
-    missing = list(_missing(specs))
-    if missing:
-        return missing
+    absent = list(missing(specs, NAMES, None))
+    if absent:
+        return absent
     present: Specs = {name: spec for name, spec in specs.items() if spec is not None}
-    is_no_op = short_cut(present)
-    for stage in (_ranks, _dtypes, _equal_dtypes, _memory_and_shapes, _layouts):
-        found = list(stage(present))
-        if found:
-            # CANN answers the empty short-cut before it looks at anything but NULL.
-            return [finding._replace(status=0, ez=None) for finding in found] if is_no_op else found
-    return list(check_cache_layout(cache_layout))
+    stages = (_ranks, _dtypes, _equal_dtypes, _memory_and_shapes, _layouts)
+    found = first_stage(stage(present) for stage in stages)
+    if found and short_cut(present):
+        # CANN answers the empty short-cut before it looks at anything but NULL.
+        return [finding._replace(status=0, ez=None) for finding in found]
+    return found or list(check_cache_layout(cache_layout))
 
 
 def short_cut(specs: Specs) -> bool:
@@ -117,12 +123,6 @@ def takes_copy_path(specs: Specs) -> bool:
     return all_contiguous or any(specs[name].strides[-1] != 1 for name in last)
 
 
-def _missing(specs: Mapping[str, TensorSpec | None]) -> Iterator[Finding]:
-    for name in NAMES:
-        if specs[name] is None:
-            yield Finding("required", (name,), f"{name} is None; the operator requires it", NULL)
-
-
 def _ranks(specs: Specs) -> Iterator[Finding]:
     for name, rank in RANKS.items():
         shape = specs[name].shape
@@ -134,12 +134,7 @@ def _ranks(specs: Specs) -> Iterator[Finding]:
 
 
 def _dtypes(specs: Specs) -> Iterator[Finding]:
-    for name, allowed in DTYPES.items():
-        dtype = specs[name].dtype
-        if dtype not in allowed:
-            hint = hint_for(dtype)
-            message = f"{name} must be {' or '.join(map(name_of, allowed))}, got {name_of(dtype)}"
-            yield Finding("dtype", (name,), message + (f"; {hint}" if hint else ""), INVALID, "EZ1001")
+    return wrong_dtypes(specs, DTYPES, "EZ1001")
 
 
 def _equal_dtypes(specs: Specs) -> Iterator[Finding]:
@@ -151,16 +146,9 @@ def _equal_dtypes(specs: Specs) -> Iterator[Finding]:
 
 def _memory_and_shapes(specs: Specs) -> Iterator[Finding]:
     """One stage: CANN lets most of what reaches outside its allocation pass, and goes on to the shapes."""
-    yield from _negative_strides(specs)
+    yield from negative_strides(specs, NAMES)
     yield from _bounds(specs)
     yield from _shapes(specs)
-
-
-def _negative_strides(specs: Specs) -> Iterator[Finding]:
-    for name in NAMES:
-        if min(specs[name].strides, default=0) < 0:
-            message = f"{name} has negative strides {list(specs[name].strides)}, which CANN does not define"
-            yield Finding("negative_stride", (name,), f"{message}; pass a copy in the order wanted")
 
 
 def _bounds(specs: Specs) -> Iterator[Finding]:
@@ -168,11 +156,10 @@ def _bounds(specs: Specs) -> Iterator[Finding]:
     looks = not takes_copy_path(specs) and not short_cut(specs)
     for name in ("key", "value", *CACHES, "key_scale", "slot_mapping"):
         spec = specs[name]
-        low, high = bounds(spec.shape, spec.strides, spec.offset)
-        seen = looks and name != "slot_mapping" and spec.offset > spec.storage
-        if seen or (not spec.is_empty and (low < 0 or high > spec.storage)):
-            message = f"{name} reaches from element {low} to {high - 1} of an allocation of {spec.storage} elements"
-            yield Finding("bounds", (name,), message, *((INNER, "EZ9999") if seen else (0, None)))
+        if looks and name != "slot_mapping" and spec.offset > spec.storage:
+            yield out_of_bounds(name, spec, INNER, "EZ9999")
+        elif spec.is_outside:
+            yield out_of_bounds(name, spec, 0, None)
 
 
 def _shapes(specs: Specs) -> Iterator[Finding]:

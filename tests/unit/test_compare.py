@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from aclnn_kvcache.compare import compare
 
-# The package gives the name `compare` to the function; this is the module.
-compare_module = importlib.import_module("aclnn_kvcache.compare")
+# The package gives the name `compare` to the function: its modules are not reached through it.
+rows_module = importlib.import_module("aclnn_kvcache.compare.rows")
 
 E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
 DTYPES = [
@@ -32,10 +32,10 @@ def no_warnings():
         yield
 
 
-@pytest.fixture(params=[compare_module._BLOCK, 1, 2, 5], ids="block={}".format)
+@pytest.fixture(params=[rows_module._BLOCK, 1, 2, 5], ids="block={}".format)
 def block(request, monkeypatch):
     """Run with blocks that cut small arrays in every way."""
-    monkeypatch.setattr(compare_module, "_BLOCK", request.param)
+    monkeypatch.setattr(rows_module, "_BLOCK", request.param)
 
 
 def filled(dtype, shape):
@@ -221,7 +221,7 @@ def test_any_arrays_equal_the_plain_loop(arrays, block):
         kinds[kind] += 1
         first.setdefault(kind, index)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare_module, "_BLOCK", block)
+        patch.setattr(rows_module, "_BLOCK", block)
         result = compare(actual, expected, before=before)
         plain = compare(actual, expected)
     assert {kind: count for kind, count in result.counts.items() if count} == kinds
@@ -254,9 +254,9 @@ def test_result_is_a_value():
     assert (result.rule, result.shape, result.dtype) == ("exact", (3, 2, 4), "uint8")
 
 
-@pytest.mark.parametrize("rule", ["fp8", "relative", "", None])
+@pytest.mark.parametrize("rule", ["FP8", "bytes", "", None])
 def test_unknown_rules_are_refused(rule):
-    with pytest.raises(ValueError, match=r"^rule: expected one of 'exact', got "):
+    with pytest.raises(ValueError, match=r"^rule: expected one of 'exact', 'fp8', 'relative', got "):
         compare(np.zeros(1), np.zeros(1), rule)
 
 

@@ -89,7 +89,16 @@ def test_raw_bytes_get_the_hint_that_makes_them_fp8(dtype):
         assert array.view(fp8).view("u1").tolist() == [0x38, 0xB8]
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "V2", "V4", ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("dtype", ["u2", "i2", "V2"])
+def test_raw_words_get_the_hint_that_makes_them_bfloat16(dtype):
+    array = np.array([0x3F80, 0xC000], "u2").view(dtype)
+    hint = hint_for(array.dtype)
+    assert "say so" in hint
+    converted = eval(hint.partition(": ")[2], {"array": array, "ml_dtypes": ml_dtypes})
+    assert converted.astype(np.float32).tolist() == [1, -2]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "V3", "V4", ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16])
 def test_no_hint_where_nothing_is_to_be_said(dtype):
     assert hint_for(np.dtype(dtype)) == ""
     assert name_of(np.dtype(dtype)) == np.dtype(dtype).name
