@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Splits QKV rows; RMSNorm, RoPE, rotation and FP8 quantisation of Q and K; writes K, its scale and V to a paged cache. */
+#ifndef ACLNN_KVCACHE_ACLNNOP_ACLNN_QKV_RMS_NORM_ROPE_CACHE_WITH_K_SCALE_H_
+#define ACLNN_KVCACHE_ACLNNOP_ACLNN_QKV_RMS_NORM_ROPE_CACHE_WITH_K_SCALE_H_
+
+#include "aclnn/aclnn_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Revision A of three argument lists under one name. Only the layout strings may be NULL: rotationOptional and
+   vScaleOptional are needed in spite of their names. */
+aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
+    const aclTensor *qkv, const aclTensor *qGamma, const aclTensor *kGamma, const aclTensor *cosSin,
+    const aclTensor *slotMapping, aclTensor *kCacheRef, aclTensor *vCacheRef, aclTensor *kScaleCacheRef,
+    const aclTensor *queryStartLoc, const aclTensor *seqLens, const aclTensor *rotationOptional,
+    const aclTensor *vScaleOptional, const aclIntArray *headNums, const char *layoutQkv, const char *layoutQOut,
+    float epsilon, aclTensor *qOut, aclTensor *qScale, uint64_t *workspaceSize, aclOpExecutor **executor);
+
+aclnnStatus aclnnQkvRmsNormRopeCacheWithKScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                                               aclrtStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ACLNN_KVCACHE_ACLNNOP_ACLNN_QKV_RMS_NORM_ROPE_CACHE_WITH_K_SCALE_H_ */
