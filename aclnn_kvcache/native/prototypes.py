@@ -170,6 +170,7 @@ HEADERS = (
     "aclnn/acl_meta.h",
     "aclnn/aclnn_base.h",
     "opdev/op_errno.h",
+    "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h",
     "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h",
     "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h",
     "aclsim/aclsim.h",

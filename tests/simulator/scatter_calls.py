@@ -37,6 +37,8 @@ class Functions:
 class Device:
     """Device 0 for one test: what it made is given back by ``close``."""
 
+    operator = "aclnnScatterPaKvCacheWithKScale"
+
     def __init__(self, sim: Any) -> None:
         self.sim = Functions(sim)
         self.memory: list[int] = []
@@ -110,12 +112,15 @@ class Device:
         self.tensors.remove(tensor)
         assert self.sim.aclDestroyTensor(tensor) == 0
 
-    def phase1(self, tensors: Sequence[int | None], layout: bytes | None = b"BNBD") -> tuple[int, int, int]:
+    def arguments(self, tensors: Sequence[int | None], attributes: Any) -> Sequence[Any]:
+        """What phase 1 takes before its two out-parameters."""
+        return (*tensors, attributes)
+
+    def phase1(self, tensors: Sequence[int | None], attributes: Any = b"BNBD") -> tuple[int, int, int]:
         size = ctypes.c_uint64(UNTOUCHED_SIZE)
         executor = ctypes.c_void_p(UNTOUCHED_EXECUTOR)
-        status = self.sim.aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
-            *tensors, layout, ctypes.byref(size), ctypes.byref(executor)
-        )
+        function = getattr(self.sim, f"{self.operator}GetWorkspaceSize")
+        status = function(*self.arguments(tensors, attributes), ctypes.byref(size), ctypes.byref(executor))
         if status != 0:
             assert (size.value, executor.value) == (UNTOUCHED_SIZE, UNTOUCHED_EXECUTOR)
         return status, size.value, executor.value or 0
@@ -123,23 +128,23 @@ class Device:
     def discard(self, executor: int) -> None:
         assert self.sim.aclDestroyAclOpExecutor(executor) == 0
 
-    def workspace_size(self, tensors: Sequence[int | None]) -> int:
-        status, size, executor = self.phase1(tensors)
+    def workspace_size(self, tensors: Sequence[int | None], attributes: Any = b"BNBD") -> int:
+        status, size, executor = self.phase1(tensors, attributes)
         assert status == 0
         self.discard(executor)
         return size
 
     def phase2(self, executor: int | None, size: int = 0, workspace: int | None = None) -> int:
-        status: int = self.sim.aclnnScatterPaKvCacheWithKScale(workspace, size, executor, self.stream)
+        status: int = getattr(self.sim, self.operator)(workspace, size, executor, self.stream)
         return status
 
     def synchronize(self) -> int:
         status: int = self.sim.aclrtSynchronizeStream(self.stream)
         return status
 
-    def run(self, tensors: Sequence[int | None], layout: bytes | None = b"BNBD") -> int:
+    def run(self, tensors: Sequence[int | None], attributes: Any = b"BNBD") -> int:
         """Both phases with a workspace as asked for, and a synchronise, whose status it returns."""
-        status, size, executor = self.phase1(tensors, layout)
+        status, size, executor = self.phase1(tensors, attributes)
         assert status == 0, self.message()
         workspace = self.alloc(size) if size else None
         assert self.phase2(executor, size, workspace) == 0

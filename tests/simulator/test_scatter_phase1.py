@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gzip
-import json
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,14 +12,13 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import recorded_answers
 import scatter_calls as calls
 
-DATA = Path(__file__).parents[1] / "data" / "phase1_rev_a_scatter.jsonl.gz"
-KNOWN_NAMES = re.compile(
-    r"\b(key|value|keyCache|valueCache|keyCacheRef|valueCacheRef|key_cache|value_cache|slotMapping|slot_mapping"
-    r"|keyScale|key_scale|keyScaleCache|keyScaleCacheRef|key_scale_cache)\b"
-)
-CODE = re.compile(r"\bEZ\d{4}\b")
+NAMES = [
+    *("key", "value", "keyCache", "valueCache", "keyCacheRef", "valueCacheRef", "key_cache", "value_cache"),
+    *("slotMapping", "slot_mapping", "keyScale", "key_scale", "keyScaleCache", "keyScaleCacheRef", "key_scale_cache"),
+]
 TITLES = {
     "EZ1001": "AclNN_Parameter_Error",
     "EZ9999": "AclNN_Inner_Error",
@@ -40,64 +35,21 @@ def device(sim: Any) -> Iterator[Any]:
     device.close()
 
 
-def recorded() -> list[dict[str, Any]]:
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def answer(device: Any, line: dict[str, Any], base: int) -> dict[str, Any]:
-    sim = device.sim
-    handles = []
-    for name in calls.NAMES:
-        spec = line["tensors"][name]
-        if spec is None:
-            handles.append(None)
-            continue
-        dtype = sim.constants["ACL_" + spec["dtype"]]
-        handles.append(
-            device.tensor(spec["shape"], dtype, base, spec["strides"], spec["offset"], spec["storage"], spec["format"])
-        )
-    size = ctypes.c_uint64(calls.UNTOUCHED_SIZE)
-    executor = ctypes.c_void_p(calls.UNTOUCHED_EXECUTOR)
-    attrs = line["attrs"]
-    layout = attrs["cacheLayout"]
-    status = sim.aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
-        *handles,
-        None if layout is None else layout.encode(),
-        None if attrs.get("nullWorkspaceSize") else ctypes.byref(size),
-        None if attrs.get("nullExecutor") else ctypes.byref(executor),
-    )
-    text = device.message()
-    if status == 0:
-        device.discard(executor)
-    else:
-        assert (size.value, executor.value) == (calls.UNTOUCHED_SIZE, calls.UNTOUCHED_EXECUTOR)
-    for handle in filter(None, handles):
-        device.destroy(handle)
-    codes = CODE.findall(text or "")
-    assert len(codes) <= 1, text
-    if codes:
-        assert f"{TITLES[codes[0]]}({codes[0]})" in text
-        assert ("Solution:" in text) == codes[0].startswith("EZ00")
-        assert ("TraceBack (most recent call last):" in text) == codes[0].startswith("EZ00")
-    return {
-        "id": line["id"],
-        "status": status,
-        "sized": status == 0 and size.value > 0,
-        "ez": codes[0] if codes else None,
-        "about": KNOWN_NAMES.findall(text or ""),
-    }
+def check_text(status: int, code: str, text: str) -> None:
+    assert f"{TITLES[code]}({code})" in text
+    assert ("Solution:" in text) == code.startswith("EZ00")
+    assert ("TraceBack (most recent call last):" in text) == code.startswith("EZ00")
 
 
 def test_every_recorded_answer(device: Any) -> None:
-    lines = recorded()
-    assert len(lines) == 1000
-    base = device.alloc(1024)
-    executors = device.counter("ACLSIM_LIVE_EXECUTORS")
-    wanted = [{name: line[name] for name in ("id", "status", "sized", "ez", "about")} for line in lines]
-    got = [answer(device, line, base) for line in lines]
-    assert [pair for pair in zip(got, wanted, strict=True) if pair[0] != pair[1]] == []
-    assert device.counter("ACLSIM_LIVE_EXECUTORS") == executors
+    known = recorded_answers.names_pattern(NAMES)
+
+    def ask(line: dict[str, Any], base: int) -> dict[str, Any]:
+        layout = line["attrs"]["cacheLayout"]
+        attributes = None if layout is None else layout.encode()
+        return recorded_answers.answer(device, line, base, calls.NAMES, attributes, known, check_text)
+
+    assert recorded_answers.differences(device, "scatter", ask) == []
 
 
 def test_a_scale_cache_with_a_wider_last_axis_is_named(device: Any) -> None:

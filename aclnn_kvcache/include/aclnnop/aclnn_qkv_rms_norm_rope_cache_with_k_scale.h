@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Revision A. Later revisions have other argument lists under the same name (native/revisions.py). */
+/* Revision A of three argument lists under one name. Only the layout strings may be NULL: rotationOptional and
+   vScaleOptional are needed in spite of their names. */
 aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     const aclTensor *qkv, const aclTensor *qGamma, const aclTensor *kGamma, const aclTensor *cosSin,
     const aclTensor *slotMapping, aclTensor *kCacheRef, aclTensor *vCacheRef, aclTensor *kScaleCacheRef,

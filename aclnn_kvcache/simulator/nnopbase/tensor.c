@@ -38,17 +38,6 @@ static int known_or_undefined(int number, const int *known, size_t count)
     return -1;
 }
 
-/* Row-major. Wraps instead of overflowing: extents may be anything. */
-static void set_contiguous_strides(sim_tensor *tensor)
-{
-    uint64_t stride = 1;
-
-    for (uint64_t axis = sim_held_rank(tensor->rank); axis-- > 0;) {
-        tensor->strides[axis] = (int64_t)stride;
-        stride *= (uint64_t)tensor->dims[axis];
-    }
-}
-
 static void set_attributes(sim_tensor *tensor, aclDataType dtype, const int64_t *strides, int64_t offset,
                            aclFormat format)
 {
@@ -56,7 +45,7 @@ static void set_attributes(sim_tensor *tensor, aclDataType dtype, const int64_t 
     tensor->format = (aclFormat)known_or_undefined((int)format, known_formats, COUNT(known_formats));
     tensor->offset = offset;
     if (strides == NULL) {
-        set_contiguous_strides(tensor);
+        sim_dense_strides(tensor, tensor->strides);
     } else {
         memcpy(tensor->strides, strides, sim_held_rank(tensor->rank) * sizeof *strides);
     }

@@ -26,4 +26,16 @@ static inline uint64_t sim_held_rank(uint64_t rank)
     return rank < SIM_MAX_RANK ? rank : SIM_MAX_RANK;
 }
 
+/* The strides that the view has when it is row-major without gaps. Wraps instead of overflowing: extents may be
+   anything. */
+static inline void sim_dense_strides(const sim_tensor *tensor, int64_t strides[SIM_MAX_RANK])
+{
+    uint64_t stride = 1;
+
+    for (uint64_t axis = sim_held_rank(tensor->rank); axis-- > 0;) {
+        strides[axis] = (int64_t)stride;
+        stride *= (uint64_t)tensor->dims[axis];
+    }
+}
+
 #endif

@@ -22,6 +22,17 @@ bool device_read(uint64_t address, void *value, size_t bytes)
     return true;
 }
 
+bool device_write(uint64_t address, const void *value, size_t bytes)
+{
+    void *place = resolve(address, bytes);
+
+    if (place == NULL) {
+        return false;
+    }
+    memcpy(place, value, bytes);
+    return true;
+}
+
 /* Source and target may be the same memory: nothing forbids a key that is a slice of the cache. */
 static bool move_block(uint64_t to, uint64_t from, uint64_t bytes)
 {

@@ -19,7 +19,8 @@ bool device_move(device_run to, device_run from, uint64_t count, size_t item_byt
 bool device_view_to_dense(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
 bool device_dense_to_view(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
 
-/* Reads one value of at most 8 bytes; false on a fault. */
+/* Bytes out of device memory and into it; false on a fault, and then nothing is moved. */
 bool device_read(uint64_t address, void *value, size_t bytes);
+bool device_write(uint64_t address, const void *value, size_t bytes);
 
 #endif

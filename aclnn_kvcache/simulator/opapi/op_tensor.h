@@ -15,6 +15,12 @@ bool op_tensor_is_contiguous(const sim_tensor *tensor);
 uint64_t op_tensor_elements(const sim_tensor *tensor);
 int64_t op_tensor_storage_elements(const sim_tensor *tensor);
 
+/* Extent of an axis as a number of elements: a negative one holds none. */
+uint64_t op_tensor_count(const sim_tensor *tensor, uint64_t axis);
+
+/* Some element lies in front of the storage or behind it, going by offset, extents and strides. */
+bool op_tensor_leaves_storage(const sim_tensor *tensor);
+
 /* Bytes of one element. */
 size_t op_tensor_item_bytes(const sim_tensor *tensor);
 

@@ -3,7 +3,7 @@
 #ifndef ACLSIM_OPAPI_SCATTER_H_
 #define ACLSIM_OPAPI_SCATTER_H_
 
-#include "opapi/op_plan.h"
+#include "opapi/op_staging.h"
 
 /* In the order of the arguments. */
 typedef enum {
@@ -16,8 +16,6 @@ typedef enum {
     KEY_SCALE_CACHE,
     SCATTER_TENSORS,
 } scatter_tensor;
-
-enum { NOT_STAGED = -1 };
 
 /* How the kernel gets at the tensors: in place, or through a dense copy at this offset of the workspace. */
 typedef struct {
@@ -41,9 +39,6 @@ aclnnStatus scatter_check_tiling(const sim_tensor *const tensors[SCATTER_TENSORS
 enum { SLOT_SKIPPED = -1 };
 int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t stride, uint64_t tokens, uint64_t limit,
                             uint64_t mask, aclError *fault);
-
-/* Reports the first slot that several tokens share. */
-void scatter_report_duplicates(const int64_t *slots, uint64_t tokens);
 
 #define SCATTER_NAME "aclnnScatterPaKvCacheWithKScale"
 extern const op_kernel scatter_kernel;

@@ -4,15 +4,12 @@
 #include <stdlib.h>
 
 #include "opapi/device_copy.h"
+#include "opapi/op_duplicates.h"
+#include "opapi/op_staging.h"
 #include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
 
-/* A tensor as the kernel uses it: in place or as its dense copy. Strides are in elements. */
-typedef struct {
-    uint64_t start;
-    uint64_t strides[4];
-    size_t item_bytes;
-} operand;
+typedef op_operand_place operand;
 
 typedef struct {
     operand operands[SCATTER_TENSORS];
@@ -22,27 +19,6 @@ typedef struct {
     uint64_t mask; /* of the index width */
     int64_t *slots;
 } scatter;
-
-/* With duplicate slots the device defines no order, and K, V and scale may come from different tokens. The fixed orders
-   here differ from move to move, so that nobody takes "the last one wins" for the rule. */
-typedef uint64_t (*token_order)(uint64_t step, uint64_t tokens);
-
-static uint64_t odd_tokens_first(uint64_t step, uint64_t tokens)
-{
-    return step < tokens / 2 ? 2 * step + 1 : 2 * (step - tokens / 2);
-}
-
-static uint64_t even_tokens_first(uint64_t step, uint64_t tokens)
-{
-    const uint64_t even = tokens - tokens / 2;
-
-    return step < even ? 2 * step : 2 * (step - even) + 1;
-}
-
-static uint64_t last_token_first(uint64_t step, uint64_t tokens)
-{
-    return tokens - 1 - step;
-}
 
 static const struct {
     scatter_tensor source;
@@ -111,17 +87,12 @@ static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_
     return true;
 }
 
-static uint64_t no_negative(int64_t extent)
-{
-    return extent > 0 ? (uint64_t)extent : 0;
-}
-
 static aclError move_all(const scatter *work, const sim_tensor *tensors)
 {
     for (size_t move = 0; move < MOVES; move++) {
         /* A scale is a row of one. */
         const sim_tensor *source = &tensors[moves[move].source];
-        const uint64_t row_elements = source->rank == 3 ? no_negative(source->dims[2]) : 1;
+        const uint64_t row_elements = source->rank == 3 ? op_tensor_count(source, 2) : 1;
         for (uint64_t step = 0; step < work->tokens; step++) {
             const uint64_t token = moves[move].order(step, work->tokens);
             if (work->slots[token] != SLOT_SKIPPED && !move_token(work, move, token, row_elements)) {
@@ -132,36 +103,14 @@ static aclError move_all(const scatter *work, const sim_tensor *tensors)
     return ACL_SUCCESS;
 }
 
-static void set_dense_strides(operand *dense, const sim_tensor *tensor)
-{
-    uint64_t stride = 1;
-
-    for (uint64_t axis = tensor->rank; axis-- > 0;) {
-        dense->strides[axis] = stride;
-        stride *= (uint64_t)tensor->dims[axis];
-    }
-}
-
 /* Where each tensor is to be used, after copying in what is staged. */
 static bool stage_in(const op_launch *launch, operand operands[SCATTER_TENSORS])
 {
     const scatter_details *details = launch->plan->details;
 
-    for (int i = 0; i < SCATTER_TENSORS; i++) {
-        const sim_tensor *tensor = &launch->plan->tensors[i];
-        const uint64_t start = op_tensor_start(tensor, launch->bases[i]);
-        operand *used = &operands[i];
-        *used = (operand){.start = start, .item_bytes = op_tensor_item_bytes(tensor)};
-        if (details->staged_at[i] != NOT_STAGED) {
-            used->start = (uint64_t)(uintptr_t)launch->workspace + (uint64_t)details->staged_at[i];
-            set_dense_strides(used, tensor);
-            if (!device_view_to_dense(tensor, start, used->start)) {
-                return false;
-            }
-            continue;
-        }
-        for (uint64_t axis = 0; axis < tensor->rank; axis++) {
-            used->strides[axis] = (uint64_t)tensor->strides[axis];
+    for (size_t i = 0; i < SCATTER_TENSORS; i++) {
+        if (!op_stage_in(launch, i, details->staged_at[i], &operands[i])) {
+            return false;
         }
     }
     return true;
@@ -198,8 +147,8 @@ static aclError run(const op_launch *launch)
 {
     const sim_tensor *tensors = launch->plan->tensors;
     scatter work = {
-        .tokens = no_negative(tensors[KEY].dims[0]),
-        .heads = no_negative(tensors[KEY].dims[1]),
+        .tokens = op_tensor_count(&tensors[KEY], 0),
+        .heads = op_tensor_count(&tensors[KEY], 1),
         .mask = index_mask(tensors),
     };
     if (work.tokens == 0 || !stage_in(launch, work.operands)) {
@@ -217,7 +166,7 @@ static aclError run(const op_launch *launch)
     }
     fault = move_all(&work, tensors);
     if (fault == ACL_SUCCESS) {
-        scatter_report_duplicates(work.slots, work.tokens);
+        report_duplicates(SCATTER_NAME, work.slots, work.tokens, SLOT_SKIPPED);
         fault = stage_out(launch, work.operands) ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
     }
     free(work.slots);

@@ -3,9 +3,8 @@
 #include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
 
-/* What the library itself asks for (observed.md); copies come behind it, each rounded up. */
+/* What the library itself asks for (observed.md). */
 static const uint64_t library_bytes = 16777728;
-static const uint64_t copy_unit = 512;
 
 /* The last stride of these decides, an axis of extent 1 included (habits.md, fact 13); keyScale may have any. */
 static const scatter_tensor dense_last[] = {KEY, VALUE, KEY_CACHE, VALUE_CACHE, KEY_SCALE_CACHE};
@@ -30,10 +29,9 @@ uint64_t scatter_stage(const sim_tensor *const tensors[SCATTER_TENSORS], bool vi
 
     for (int i = 0; i < SCATTER_TENSORS; i++) {
         const bool is_staged = !op_tensor_is_contiguous(tensors[i]) && (!view_path || i == SLOT_MAPPING);
-        details->staged_at[i] = is_staged ? (int64_t)end : NOT_STAGED;
+        details->staged_at[i] = NOT_STAGED;
         if (is_staged) {
-            const uint64_t bytes = op_tensor_elements(tensors[i]) * op_tensor_item_bytes(tensors[i]);
-            end += (bytes + copy_unit - 1) / copy_unit * copy_unit;
+            end = op_stage_reserve(tensors[i], end, &details->staged_at[i]);
         }
     }
     return end;

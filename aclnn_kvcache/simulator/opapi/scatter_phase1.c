@@ -3,26 +3,15 @@
 #include <string.h>
 
 #include "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h"
-#include "core/context.h"
 #include "core/export.h"
-#include "core/handle.h"
-#include "core/message.h"
+#include "opapi/op_checks.h"
 #include "opapi/op_executor.h"
-#include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
 #include "opdev/op_errno.h"
 
-#define INNER_ERROR "EZ9999", "AclNN_Inner_Error"
-
-/* Rows 1 and 2; CANN logs a missing tensor without reporting it (habits.md, fact 5). */
-static aclnnStatus check_pointers(const void *const handles[SCATTER_TENSORS], const uint64_t *workspace_size,
-                                  aclOpExecutor *const *executor)
+/* Row 2; CANN logs a missing tensor without reporting it (habits.md, fact 5). */
+static aclnnStatus check_pointers(const void *const handles[SCATTER_TENSORS])
 {
-    if (workspace_size == NULL || executor == NULL) {
-        sim_message("EZ1001", "AclNN_Parameter_Error", "%s is nullptr",
-                    workspace_size == NULL ? "workspaceSize" : "executor");
-        return ACLNN_ERR_PARAM_NULLPTR;
-    }
     for (int i = 0; i < SCATTER_TENSORS; i++) {
         if (handles[i] == NULL) {
             return ACLNN_ERR_PARAM_NULLPTR;
@@ -31,46 +20,16 @@ static aclnnStatus check_pointers(const void *const handles[SCATTER_TENSORS], co
     return ACLNN_SUCCESS;
 }
 
-/* CANN would read freed memory; there is no answer of its own to give. */
-static aclnnStatus read_tensors(const void *const handles[SCATTER_TENSORS], const sim_tensor *tensors[SCATTER_TENSORS])
-{
-    for (int i = 0; i < SCATTER_TENSORS; i++) {
-        tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
-        if (tensors[i] == NULL) {
-            sim_misuse(SCATTER_NAME "GetWorkspaceSize", "argument %d was destroyed before or never was a tensor", i);
-            sim_message(INNER_ERROR, "argument %d is no tensor", i);
-            return ACLNN_ERR_INNER_NULLPTR;
-        }
-    }
-    return ACLNN_SUCCESS;
-}
-
-/* Row 7: making a view looks at the offset, and at nothing else of the storage. */
+/* Row 7. */
 static aclnnStatus check_views(const sim_tensor *const tensors[SCATTER_TENSORS])
 {
     static const scatter_tensor views[] = {KEY, VALUE, KEY_CACHE, VALUE_CACHE, KEY_SCALE, KEY_SCALE_CACHE};
+    aclnnStatus status = ACLNN_SUCCESS;
 
-    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
-        const sim_tensor *tensor = tensors[views[i]];
-        if (tensor->offset > op_tensor_storage_elements(tensor)) {
-            sim_message(INNER_ERROR, "a view begins at element %lld of a storage of %lld", (long long)tensor->offset,
-                        (long long)op_tensor_storage_elements(tensor));
-            return ACLNN_ERR_INNER_NULLPTR;
-        }
+    for (size_t i = 0; i < sizeof views / sizeof views[0] && status == ACLNN_SUCCESS; i++) {
+        status = op_check_view(tensors[views[i]]);
     }
-    return ACLNN_SUCCESS;
-}
-
-/* The tiling starts with the platform, which needs a device (observed.md: 561103 naming aclrtGetDevice and 107002). */
-static aclnnStatus check_device(int32_t *device)
-{
-    const int error = sim_current_device(device);
-
-    if (error != ACL_SUCCESS) {
-        sim_message(INNER_ERROR, "aclrtGetDevice failed with %d: this thread has no current device", error);
-        return ACLNN_ERR_INNER_NULLPTR;
-    }
-    return ACLNN_SUCCESS;
+    return status;
 }
 
 static aclnnStatus give_empty(const void *const handles[SCATTER_TENSORS],
@@ -115,9 +74,10 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
         key, value, keyCacheRef, valueCacheRef, slotMapping, keyScale, keyScaleCacheRef,
     };
     const sim_tensor *tensors[SCATTER_TENSORS];
-    aclnnStatus status = check_pointers(handles, workspaceSize, executor);
+    aclnnStatus status = op_check_outputs(workspaceSize, executor);
 
-    if (status != ACLNN_SUCCESS || (status = read_tensors(handles, tensors)) != ACLNN_SUCCESS) {
+    if (status != ACLNN_SUCCESS || (status = check_pointers(handles)) != ACLNN_SUCCESS ||
+        (status = op_read_tensors(__func__, handles, SCATTER_TENSORS, tensors)) != ACLNN_SUCCESS) {
         return status;
     }
     if (scatter_is_empty_call(tensors)) {
@@ -129,7 +89,7 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
     const bool view_path = scatter_takes_view_path(tensors);
     int32_t device;
     if ((view_path && (status = check_views(tensors)) != ACLNN_SUCCESS) ||
-        (status = check_device(&device)) != ACLNN_SUCCESS || (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS) {
+        (status = op_check_device(&device)) != ACLNN_SUCCESS || (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS) {
         return status;
     }
     return give_kernel(handles, tensors, cacheLayoutOptional, device, view_path, workspaceSize, executor);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "core/message.h"
 #include "opapi/device_copy.h"
 #include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
@@ -49,42 +48,4 @@ int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t st
         effective[t] = effective_slot(slot, limit, mask);
     }
     return effective;
-}
-
-typedef struct {
-    int64_t slot;
-    uint64_t token;
-} target;
-
-static int by_slot_then_token(const void *one, const void *other)
-{
-    const target *a = one;
-    const target *b = other;
-
-    if (a->slot != b->slot) {
-        return a->slot < b->slot ? -1 : 1;
-    }
-    return (a->token > b->token) - (a->token < b->token);
-}
-
-void scatter_report_duplicates(const int64_t *slots, uint64_t tokens)
-{
-    target *targets = calloc(tokens, sizeof *targets);
-
-    if (targets == NULL) {
-        return;
-    }
-    for (uint64_t t = 0; t < tokens; t++) {
-        targets[t] = (target){slots[t], t};
-    }
-    qsort(targets, tokens, sizeof *targets, by_slot_then_token);
-    for (uint64_t i = 1; i < tokens; i++) {
-        if (targets[i].slot != SLOT_SKIPPED && targets[i].slot == targets[i - 1].slot) {
-            sim_misuse(SCATTER_NAME, "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
-                       (unsigned long long)targets[i - 1].token, (unsigned long long)targets[i].token,
-                       (long long)targets[i].slot);
-            break;
-        }
-    }
-    free(targets);
 }

@@ -2,6 +2,7 @@
 /* Rows 8 to 13 of the decision table (phase1_revision_a.md, scatter): shapes against each other. A failure happens one
    layer further in than the operator's own checks, so it carries a trace and another status. */
 #include "core/message.h"
+#include "opapi/op_checks.h"
 #include "opapi/scatter.h"
 #include "opdev/op_errno.h"
 
@@ -52,10 +53,7 @@ aclnnStatus scatter_check_tiling(const sim_tensor *const tensors[SCATTER_TENSORS
                                  "dimension %llu of %s is %lld but needs to be %s, here %lld", (unsigned long long)axis,
                                  shapes[i].name, (long long)tensor->dims[axis], letter_names[wanted],
                                  (long long)extent_of(wanted, tensors));
-            sim_message_trace("%s: tiling of the kernel failed (%d)", SCATTER_NAME, ACLNN_ERR_INNER_TILING_ERROR);
-            sim_message_trace("%s: the kernel was not added to the executor (%d)", SCATTER_NAME,
-                              ACLNN_ERR_INNER_NULLPTR);
-            return ACLNN_ERR_INNER_NULLPTR;
+            return op_tiling_failed(SCATTER_NAME);
         }
     }
     return ACLNN_SUCCESS;

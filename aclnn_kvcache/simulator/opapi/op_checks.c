@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opapi/op_checks.h"
+
+#include "core/context.h"
+#include "core/handle.h"
+#include "core/message.h"
+#include "opapi/op_tensor.h"
+#include "opdev/op_errno.h"
+
+#define INNER_ERROR "EZ9999", "AclNN_Inner_Error"
+
+aclnnStatus op_check_outputs(const uint64_t *workspace_size, aclOpExecutor *const *executor)
+{
+    if (workspace_size == NULL || executor == NULL) {
+        sim_message("EZ1001", "AclNN_Parameter_Error", "%s is nullptr",
+                    workspace_size == NULL ? "workspaceSize" : "executor");
+        return ACLNN_ERR_PARAM_NULLPTR;
+    }
+    return ACLNN_SUCCESS;
+}
+
+/* CANN would read freed memory; there is no answer of its own to give. */
+aclnnStatus op_read_tensors(const char *function, const void *const *handles, size_t count,
+                            const sim_tensor **tensors)
+{
+    for (size_t i = 0; i < count; i++) {
+        tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
+        if (tensors[i] == NULL) {
+            sim_misuse(function, "tensor argument %zu was destroyed before or never was a tensor", i);
+            sim_message(INNER_ERROR, "tensor argument %zu is no tensor", i);
+            return ACLNN_ERR_INNER_NULLPTR;
+        }
+    }
+    return ACLNN_SUCCESS;
+}
+
+aclnnStatus op_check_view(const sim_tensor *tensor)
+{
+    if (tensor->offset > op_tensor_storage_elements(tensor)) {
+        sim_message(INNER_ERROR, "a view begins at element %lld of a storage of %lld", (long long)tensor->offset,
+                    (long long)op_tensor_storage_elements(tensor));
+        return ACLNN_ERR_INNER_NULLPTR;
+    }
+    return ACLNN_SUCCESS;
+}
+
+aclnnStatus op_check_device(int32_t *device)
+{
+    const int error = sim_current_device(device);
+
+    if (error != ACL_SUCCESS) {
+        sim_message(INNER_ERROR, "aclrtGetDevice failed with %d: this thread has no current device", error);
+        return ACLNN_ERR_INNER_NULLPTR;
+    }
+    return ACLNN_SUCCESS;
+}
+
+aclnnStatus op_tiling_failed(const char *function)
+{
+    sim_message_trace("%s: tiling of the kernel failed (%d)", function, ACLNN_ERR_INNER_TILING_ERROR);
+    sim_message_trace("%s: the kernel was not added to the executor (%d)", function, ACLNN_ERR_INNER_NULLPTR);
+    return ACLNN_ERR_INNER_NULLPTR;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opapi/op_duplicates.h"
+
+#include <stdlib.h>
+
+#include "core/message.h"
+
+uint64_t odd_tokens_first(uint64_t step, uint64_t tokens)
+{
+    return step < tokens / 2 ? 2 * step + 1 : 2 * (step - tokens / 2);
+}
+
+uint64_t even_tokens_first(uint64_t step, uint64_t tokens)
+{
+    const uint64_t even = tokens - tokens / 2;
+
+    return step < even ? 2 * step : 2 * (step - even) + 1;
+}
+
+uint64_t last_token_first(uint64_t step, uint64_t tokens)
+{
+    return tokens - 1 - step;
+}
+
+typedef struct {
+    int64_t slot;
+    uint64_t token;
+} target;
+
+static int by_slot_then_token(const void *one, const void *other)
+{
+    const target *a = one;
+    const target *b = other;
+
+    if (a->slot != b->slot) {
+        return a->slot < b->slot ? -1 : 1;
+    }
+    return (a->token > b->token) - (a->token < b->token);
+}
+
+void report_duplicates(const char *function, const int64_t *slots, uint64_t tokens, int64_t ignored)
+{
+    target *targets = calloc(tokens, sizeof *targets);
+
+    if (targets == NULL) {
+        return;
+    }
+    for (uint64_t t = 0; t < tokens; t++) {
+        targets[t] = (target){slots[t], t};
+    }
+    qsort(targets, tokens, sizeof *targets, by_slot_then_token);
+    for (uint64_t i = 1; i < tokens; i++) {
+        if (targets[i].slot != ignored && targets[i].slot == targets[i - 1].slot) {
+            sim_misuse(function, "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
+                       (unsigned long long)targets[i - 1].token, (unsigned long long)targets[i].token,
+                       (long long)targets[i].slot);
+            break;
+        }
+    }
+    free(targets);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where each token goes and which position it has, with the kernel's own arithmetic on values that nobody checks
+   (qkv_rms_norm_rope_cache_with_k_scale.md, 2.5). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/message.h"
+#include "opapi/op_duplicates.h"
+#include "opapi/op_tensor.h"
+#include "opapi/qkv_work.h"
+
+/* A vector of INT32 in device memory; NULL bytes on a fault. */
+typedef struct {
+    const unsigned char *bytes;
+    uint64_t count;
+} vector;
+
+static vector find_vector(const qkv_work *work, qkv_tensor tensor)
+{
+    const uint64_t count = op_tensor_count(&work->tensors[tensor], 0);
+    const void *address = (const void *)(uintptr_t)work->places[tensor].start;
+
+    return (vector){count > SIZE_MAX / sizeof(int32_t) ? NULL : sim_memory_resolve(address, count * sizeof(int32_t)),
+                    count};
+}
+
+static int32_t entry(vector values, uint64_t index)
+{
+    int32_t value;
+
+    memcpy(&value, values.bytes + index * sizeof value, sizeof value);
+    return value;
+}
+
+/* The kernel widens to unsigned 64 bits by the sign: negative numbers become huge. */
+static uint64_t widened(vector values, uint64_t index)
+{
+    return (uint64_t)(int64_t)entry(values, index);
+}
+
+/* The first bad slot is reported here, for nobody else looks at them. */
+static void report_slots(const qkv_work *work)
+{
+    const int64_t *cache = work->tensors[K_CACHE].dims;
+    const uint64_t limit = (uint64_t)cache[0] * (uint64_t)cache[2];
+
+    for (uint64_t t = 0; t < work->tokens; t++) {
+        if ((uint64_t)work->slots[t] >= limit) {
+            sim_misuse(QKV_NAME, "slot %lld of token %llu is outside the %llu slots of the caches",
+                       (long long)work->slots[t], (unsigned long long)t, (unsigned long long)limit);
+            break;
+        }
+    }
+    report_duplicates(QKV_NAME, work->slots, work->tokens, INT64_MAX);
+}
+
+bool qkv_read_slots(qkv_work *work)
+{
+    const vector mapping = find_vector(work, SLOT_MAPPING);
+
+    work->slots = mapping.bytes == NULL ? NULL : calloc(work->tokens, sizeof *work->slots);
+    if (work->slots == NULL) {
+        return false;
+    }
+    for (uint64_t t = 0; t < work->tokens; t++) {
+        work->slots[t] = entry(mapping, t);
+    }
+    report_slots(work);
+    return true;
+}
+
+typedef struct {
+    vector starts;  /* one more than batches */
+    vector lengths;
+    uint64_t batch; /* moves forward only */
+} cursor;
+
+/* The history is what a batch had before this call; a length below the batch's tokens counts as none. A token behind
+   the last batch or in front of its own has its index for a position. */
+static uint64_t position_of(cursor *at, uint64_t token)
+{
+    while (at->batch < at->lengths.count && token >= widened(at->starts, at->batch + 1)) {
+        at->batch++;
+    }
+    if (at->batch == at->lengths.count || token < widened(at->starts, at->batch)) {
+        return token;
+    }
+    const uint64_t start = widened(at->starts, at->batch);
+    const uint64_t tokens = widened(at->starts, at->batch + 1) - start;
+    const uint64_t length = widened(at->lengths, at->batch);
+
+    return (length < tokens ? 0 : length - tokens) + token - start;
+}
+
+static void report_positions(const qkv_work *work)
+{
+    const uint64_t rows = op_tensor_count(&work->tensors[COS_SIN], 0);
+
+    for (uint64_t t = 0; t < work->tokens; t++) {
+        if (work->positions[t] >= rows) {
+            sim_misuse(QKV_NAME, "position %lld of token %llu is outside the %llu rows of cosSin",
+                       (long long)work->positions[t], (unsigned long long)t, (unsigned long long)rows);
+            break;
+        }
+    }
+}
+
+bool qkv_read_positions(qkv_work *work)
+{
+    cursor at = {find_vector(work, QUERY_START_LOC), find_vector(work, SEQ_LENS), 0};
+    const bool is_readable = at.starts.bytes != NULL && at.lengths.bytes != NULL;
+
+    work->positions = is_readable ? calloc(work->tokens, sizeof *work->positions) : NULL;
+    if (work->positions == NULL) {
+        return false;
+    }
+    for (uint64_t t = 0; t < work->tokens; t++) {
+        work->positions[t] = position_of(&at, t);
+    }
+    report_positions(work);
+    return true;
+}
