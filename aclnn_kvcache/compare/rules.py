@@ -120,8 +120,8 @@ class Relative:
         return RelativeErrors(self._compared, self._beyond, self._largest, where, self._rtol)
 
     def _judge(self, actual: Array, expected: Array) -> tuple[Array, Mask]:
-        a, e = actual.astype(np.float64), expected.astype(np.float64)
         with np.errstate(all="ignore"):
+            a, e = actual.astype(np.float64), expected.astype(np.float64)
             same = (a == e) | (np.isnan(a) & np.isnan(e))
             finite = np.isfinite(a) & np.isfinite(e)
             difference, size = np.abs(a - e), np.abs(e)

@@ -172,7 +172,6 @@ HEADERS = (
     "opdev/op_errno.h",
     "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h",
     "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h",
-    "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h",
     "aclsim/aclsim.h",
 )
 """Our headers, each after the ones whose types it uses."""

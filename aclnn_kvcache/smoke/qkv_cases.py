@@ -136,7 +136,8 @@ def _hadamard(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     matrix = np.ones((1, 1))
     while len(matrix) < D:
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    return (matrix * rng.choice([-1, 1], D) / np.sqrt(D)).astype(BF16)
+    signed: np.ndarray[Any, Any] = matrix * rng.choice([-1, 1], D) / np.sqrt(D)
+    return signed.astype(BF16)
 
 
 QKV_CASES: Mapping[str, QkvCase] = {
