@@ -21,7 +21,9 @@ def check_batches(query_start_loc: Ints, seq_lens: Ints | None, tokens: int, tab
     """
     starts = query_start_loc.astype(np.int64)
     if starts[0] != 0:
-        message = f"query_start_loc must start at 0, got {starts[0]}; the kernel takes tokens before it for positions"
+        message = (
+            f"query_start_loc must start at 0, got {starts[0]}; tokens before it would get their index as position"
+        )
         yield Finding("query_start", ("query_start_loc",), message)
     counts = np.diff(starts)
     falls = np.flatnonzero(counts < 0)

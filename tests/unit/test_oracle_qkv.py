@@ -154,8 +154,8 @@ def agree(result, expected):
         unequal += np.count_nonzero(steps)
     assert unequal <= 1
     for scales, wanted in ((result.q_scale, expected.q_scale), (result.k_scale_cache, expected.k_scale_cache)):
-        same = raw(scales) == raw(wanted)
-        assert np.all(same | (np.abs(scales - wanted) <= 1e-6 * np.abs(wanted)))
+        changed = raw(scales) != raw(wanted)  # what was not written is random bits, NaN among them
+        assert np.all(np.abs(scales[changed] - wanted[changed]) <= 1e-6 * np.abs(wanted[changed]))
 
 
 # --- values by hand
@@ -394,7 +394,7 @@ def test_a_row_step_by_step():
     agree(run(arguments, (2, 1, 1), layout_q_out="TND"), plain_loop(arguments, (2, 1, 1)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 @given(st.data())
 def test_any_call_equals_the_plain_loop(data):
     heads = data.draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 2), (3, 1, 1)]))
