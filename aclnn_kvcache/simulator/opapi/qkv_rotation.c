@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps 6 and 7 of the row (qkv_rms_norm_rope_cache_with_k_scale.md, 5.1). Nearly all of the operator's time goes here:
-   the build optimises this file in every configuration. */
+   the build treats this file apart (CMakeLists.txt). */
 #include <string.h>
 
 #include "opapi/bf16.h"
