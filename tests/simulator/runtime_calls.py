@@ -95,9 +95,8 @@ class Kernels:
 
 def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Runs a script in a process of its own, with ``rt`` and ``sim`` in it."""
-    head = f"""
+    head = """
         import ctypes, os, sys, threading, time
-        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[2])!r}]
         from runtime_calls import *
         from runtime_calls import Runtime
         from conftest import Sim
@@ -111,6 +110,7 @@ def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         check=False,
+        cwd=Path(__file__).parent,  # which makes it the first place to import from, and not the checkout
         env={**os.environ, **environ},
     )
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import scatter_calls as calls
 
 HERE = Path(__file__).parent

@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from scatter_calls import int64s
 
 libc = ctypes.CDLL(None)

@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import qkv_calls as calls
 from qkv_calls import ONE_HOT, busy, one_hot, same
 

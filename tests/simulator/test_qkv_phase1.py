@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import qkv_calls as calls
 import recorded_answers
 

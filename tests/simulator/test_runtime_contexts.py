@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import Runtime
 
 POINTER = ctypes.c_void_p

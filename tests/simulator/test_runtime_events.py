@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import D2D, H2D, Runtime, run_alone
 
 PLAIN, WITH_FLAG, EX = "aclrtCreateEvent", "aclrtCreateEventWithFlag", "aclrtCreateEventExWithFlag"

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import Runtime, run_alone, succeed_alone
 
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import Runtime
 
 POINTER = ctypes.c_void_p

@@ -6,14 +6,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import Runtime
 
 STAMP = r"\[PID: (\d+)\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3} "

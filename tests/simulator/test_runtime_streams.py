@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from runtime_calls import H2D, KERNEL_FAULT, Kernels, Runtime
 
 POINTER = ctypes.c_void_p
