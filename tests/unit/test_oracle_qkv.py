@@ -394,7 +394,7 @@ def test_a_row_step_by_step():
     agree(run(arguments, (2, 1, 1), layout_q_out="TND"), plain_loop(arguments, (2, 1, 1)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_any_call_equals_the_plain_loop(data):
     heads = data.draw(st.sampled_from([(1, 1, 1), (2, 1, 1), (1, 2, 2), (3, 1, 1)]))
