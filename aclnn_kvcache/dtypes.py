@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -58,14 +59,14 @@ def name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
 
 
-def hint_for(dtype: np.dtype[Any]) -> str:
-    """What to do with an array of this dtype where FP8 or another element type was expected; may be empty."""
+def hint_for(dtype: np.dtype[Any], allowed: Collection[np.dtype[Any]] = ()) -> str:
+    """What to do with an array of this dtype where one of the allowed was expected; may be empty."""
     if not dtype.isnative:
         return "convert it: array.astype(array.dtype.newbyteorder('='))"
-    if dtype in _RAW_BYTES:
+    if dtype in _RAW_BYTES and FP8_E4M3FN in allowed:
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
-    if dtype in _RAW_WORDS:
+    if dtype in _RAW_WORDS and BFLOAT16 in allowed:
         return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
     return ""

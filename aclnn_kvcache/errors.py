@@ -49,7 +49,7 @@ class ExecutorConsumedError(KvCacheError, RuntimeError):
 
 
 class ArgumentError(KvCacheError, ValueError):
-    """An argument of a method that is not an operator is wrong."""
+    """An argument is of the wrong kind: no array, one of another session, an unknown option, a value out of range."""
 
     def __init__(self, argument: str, expected: str, got: str, action: str = "") -> None:
         self.argument, self.expected, self.got, self.action = argument, expected, got, action
@@ -95,10 +95,10 @@ class AclnnParameterError(AclError, ValueError):
         super().__init__(api, status, library_message)
         self.findings = tuple(findings)
         if self.findings:
-            answer = f"{status} {self.name}" if status else "nothing: it does not check this"
+            cann = f"CANN would answer {status} {self.name}" if status else "CANN does not check this and would go on"
             lines = [f"{api}: {self.findings[0].message}"]
             lines += [f"  also: {finding.message}" for finding in self.findings[1:]]
-            lines += [f"  CANN would answer {answer}. Nothing was launched and nothing was changed."]
+            lines += [f"  {cann}. Nothing was launched and nothing was changed."]
             self.args = ("\n".join(lines),)
 
     def _rebuilt_from(self) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from aclnn_kvcache.errors import ExecutorConsumedError, check
+from aclnn_kvcache.errors import ExecutorConsumedError, KvCacheError, check
 from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
@@ -19,14 +19,21 @@ from aclnn_kvcache.runtime.stream import Stream
 class Executor(Resource):
     """What phase 1 made. Phase 2 consumes it, whether it succeeds or not; ``close`` destroys one that never ran."""
 
+    noun = "executor"
     on_host = True
 
-    def __init__(self, device: Device, operator: str, handle: int, workspace_size: int) -> None:
+    def __init__(self, device: Device, operator: str, arguments: Sequence[Any]) -> None:
+        """Phase 1: calls ``<operator>GetWorkspaceSize`` with the arguments in front of its two out-parameters.
+
+        Raises AclnnParameterError or AclnnInnerError with what the library says.
+        """
         self.operator = operator
-        self.workspace_size = workspace_size
         self.consumed = False
-        self._handle = handle
-        super().__init__(device, lambda owner: _destroy(owner, handle))
+        self._handle = made = ctypes.c_void_p()
+        workspace_size = ctypes.c_uint64()
+        super().__init__(device, lambda owner: _destroy(owner, made))
+        device.call(f"{operator}GetWorkspaceSize", *arguments, ctypes.byref(workspace_size), ctypes.byref(made))
+        self.workspace_size = workspace_size.value
 
     def run(self, stream: Stream) -> None:
         """Phase 2: queues the operator on the stream and returns.
@@ -44,26 +51,13 @@ class Executor(Resource):
             self.consumed = True
             self.disown()
             pointer = workspace.pointer if workspace else None
-            self.device.call(self.operator, pointer, self.workspace_size, self._handle, stream.handle)
+            self.device.call(self.operator, pointer, self.workspace_size, self._handle.value, stream.handle)
             stream.retain(workspace)
 
 
-def _destroy(device: Device, executor: int) -> None:
-    check(device.library.aclDestroyAclOpExecutor(executor), "aclDestroyAclOpExecutor")
-
-
-def phase_1(device: Device, operator: str, arguments: Sequence[Any]) -> Executor:
-    """Calls ``<operator>GetWorkspaceSize`` with the arguments in front of its two out-parameters.
-
-    Raises AclnnParameterError or AclnnInnerError with what the library says.
-    """
-    api = f"{operator}GetWorkspaceSize"
-    function = getattr(device.library, api)
-    workspace_size, handle = ctypes.c_uint64(0), ctypes.c_void_p(None)
-    with device.bound():
-        status = function(*arguments, ctypes.byref(workspace_size), ctypes.byref(handle))
-        check(status, api, device.library.aclGetRecentErrMsg)
-    return Executor(device, operator, handle.value or 0, workspace_size.value)
+def _destroy(device: Device, executor: ctypes.c_void_p) -> None:
+    if executor.value:
+        check(device.library.aclDestroyAclOpExecutor(executor.value), "aclDestroyAclOpExecutor")
 
 
 def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stream) -> None:
@@ -72,11 +66,12 @@ def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stre
     ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
     None. Descriptors and device memory stay alive until the stream has passed the call.
     """
-    descriptors = Descriptors(device, arguments)
-    try:
-        phase_1(device, operator, descriptors.values).run(stream)
-    except BaseException:
-        with suppress(Exception):
-            descriptors.close()
-        raise
-    stream.retain(descriptors, *(argument.buffer for argument in arguments if isinstance(argument, DeviceArray)))
+    with device.bound():
+        descriptors = Descriptors(device, arguments)
+        try:
+            Executor(device, operator, descriptors.values).run(stream)
+        except BaseException:
+            with suppress(KvCacheError):
+                descriptors.close()
+            raise
+        stream.retain(descriptors, *(argument.buffer for argument in arguments if isinstance(argument, DeviceArray)))

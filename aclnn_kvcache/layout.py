@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,7 +95,8 @@ _BASE = 1 << 62
 def phantom(address: int, shape: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An array object (strides in bytes) over memory that is never read: for NumPy's index and overlap arithmetic.
 
-    Device addresses are not the host's to touch; ``shares_memory`` and basic indexing only compute with them.
+    Device addresses are not the host's to touch; ``shares_memory`` and basic indexing only compute with them, as long
+    as an index leaves an array: one that ends in a scalar would read it.
     """
     interface = {
         "version": 3,
@@ -111,12 +111,3 @@ def phantom(address: int, shape: Sequence[int], strides: Sequence[int], dtype: n
 def phantom_offset(view: np.ndarray[Any, Any]) -> int:
     """The address of a phantom's (or of a view of one) first element."""
     return int(view.__array_interface__["data"][0]) - _BASE
-
-
-def decode_slot(slot: int, block_size: int) -> tuple[int, int]:
-    """Block and offset of a slot."""
-    return divmod(slot, block_size)
-
-
-def element_count(shape: Sequence[int]) -> int:
-    return math.prod(shape)

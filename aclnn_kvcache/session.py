@@ -30,9 +30,11 @@ from aclnn_kvcache.runtime.stream import Stream
 class Session:
     """A device of a backend, opened for calls.
 
-    Use it as a context manager, or call ``close``. A session may be used from any thread; each call binds the device
-    to the calling thread and puts back what was bound before. Calls on one stream run in the order in which they were
-    made; the order of calls from several threads is theirs to arrange. A session does not survive a fork.
+    Use it as a context manager, or call ``close``. ``stream`` is the stream that calls are queued on unless they name
+    another. A session may be used from any thread; each call binds the device to the calling thread and puts back what
+    was bound before, if anything was. Calls on one stream run in the order in which they were made; the order of calls
+    from several threads is theirs to arrange. Closing waits for calls of other threads; later ones get ClosedError. A
+    session does not survive a fork.
     """
 
     def __init__(
@@ -52,10 +54,9 @@ class Session:
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
-        if not isinstance(device, int) or isinstance(device, bool):
-            raise ArgumentError("device", "an integer", repr(device))
+        index = _integer("device", device, "an index among the visible devices", range(2**31))
         self._library = load(backend, library_dir, qkv_abi)
-        self._device = Device(self._library, device)
+        self._device = Device(self._library, index)
         try:
             self.stream = Stream(self._device)
         except BaseException:
@@ -69,6 +70,7 @@ class Session:
 
     @property
     def device(self) -> int:
+        """Index of the device among those visible to the process."""
         return self._device.id
 
     @property
@@ -90,12 +92,13 @@ class Session:
 
     @property
     def soc_name(self) -> str:
-        """CANN's name of the product, such as ``Ascend950PR_9599``."""
+        """CANN's name of the product, such as ``Ascend950PR_9599``. Raises ClosedError."""
         with self._device.bound():
             return (self._library.aclrtGetSocName() or b"unknown").decode()
 
     @property
     def closed(self) -> bool:
+        """Whether the session was closed."""
         return self._device.closed
 
     def close(self) -> None:
@@ -113,6 +116,7 @@ class Session:
         self._device.abandon()
 
     def __enter__(self) -> Session:
+        self.stream.require_open()
         return self
 
     def __exit__(
@@ -137,18 +141,13 @@ class Session:
         return memory.upload(self._device, host)
 
     def empty(self, shape: int | Sequence[int], dtype: Any) -> DeviceArray:
-        """A dense device array with undefined contents."""
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(not isinstance(extent, (int, np.integer)) or extent < 0 for extent in extents):
-            raise ArgumentError("shape", "integers that are not negative", repr(shape))
-        kind = np.dtype(dtype)
-        _require_known(kind, "dtype")
-        return memory.empty(self._device, [int(extent) for extent in extents], kind)
+        """A dense device array with undefined contents. Raises ArgumentError, OutOfDeviceMemory."""
+        return memory.empty(self._device, _extents("shape", shape), _dtype(dtype))
 
     def borrow_array(
         self,
         pointer: int,
-        shape: Sequence[int],
+        shape: int | Sequence[int],
         dtype: Any,
         *,
         strides: Sequence[int] | None = None,
@@ -158,32 +157,34 @@ class Session:
 
         ``pointer`` is the start of the allocation (a multiple of 32 bytes), ``shape`` and ``strides`` (in bytes, dense
         by default) what of it is used: slice the result for less. ``owner`` is kept alive as long as the array.
+        Raises ArgumentError.
         """
-        kind = np.dtype(dtype)
-        _require_known(kind, "dtype")
-        steps = [s * kind.itemsize for s in layout.dense_strides(shape)] if strides is None else list(strides)
-        if len(steps) != len(shape) or any(step < 0 for step in steps):
-            raise ArgumentError("strides", f"{len(shape)} byte counts that are not negative", repr(strides))
-        if not isinstance(pointer, int) or pointer <= 0:
-            raise ArgumentError("pointer", "a device address", repr(pointer))
-        low, high = layout.bounds(shape, steps)
+        address = _integer("pointer", pointer, "a device address", range(1, 2**64))
+        extents, kind = _extents("shape", shape), _dtype(dtype)
+        steps = [step * kind.itemsize for step in layout.dense_strides(extents)]
+        if strides is not None:
+            steps = _extents("strides", strides)
+        if len(steps) != len(extents):
+            raise ArgumentError("strides", f"{len(extents)} byte counts, one per axis", repr(strides))
+        low, high = layout.bounds(extents, steps)
         nbytes = high - 1 + kind.itemsize - low if high > low else 0
-        return DeviceArray(DeviceBuffer(self._device, nbytes, pointer, owner), shape, kind, steps)
+        return DeviceArray(DeviceBuffer(self._device, nbytes, address, owner), extents, kind, steps)
 
     def create_stream(self) -> Stream:
-        """A new stream of this device. ``session.stream`` is there from the start."""
+        """A new stream of this device; ``session.stream`` is there from the start. Raises AclError if none is left."""
         return Stream(self._device)
 
     def borrow_stream(self, handle: int) -> Stream:
         """A stream of somebody else (an ``aclrtStream`` as an integer) on this device, never destroyed here.
 
-        Calls are ordered after what its owner has really queued: flush a framework's own launch queue first.
+        Calls are ordered after what its owner has really queued: flush a framework's own launch queue first. A handle
+        that is stale shows at the first use (ContextError, or AclnnInnerError at a launch), in releases before 9.1 as a
+        crash. Raises ArgumentError.
         """
-        if not isinstance(handle, int) or handle <= 0:
-            raise ArgumentError("handle", "an aclrtStream as an integer", repr(handle))
-        return Stream(self._device, handle)
+        return Stream(self._device, _integer("handle", handle, "an aclrtStream as an integer", range(1, 2**64)))
 
     def create_event(self) -> Event:
+        """A new event, which can be recorded in a stream and waited for. Raises AclError if there are none."""
         return Event(self._device)
 
     # ---- operators ----
@@ -219,15 +220,18 @@ class Session:
 
         All arrays on the host: the call uploads, runs, waits and writes the caches back into the given arrays, whatever
         their strides. All arrays on the device: nothing is copied, and the call returns when it is queued on the stream
-        (``session.stream`` by default). Slot values are checked where they are on the host; on the device the operator
-        skips slots below 0 or from B * S on, and what duplicate slots leave behind is undefined.
+        (``session.stream`` by default). Slot values are checked where they are on the host. On the device the operator
+        skips slots below 0 or from B * S on; but with few tokens it computes in 32 bits, and an int64 slot of 2**32 or
+        more goes to the slot of its lower half. What duplicate slots leave behind is undefined.
 
         ``padding``: "error" refuses every slot out of range, "skip" lets -1 through, whose rows the operator skips.
         ``cache_layout``: None or "BNBD".
 
-        Raises AclnnParameterError naming the argument, what was expected and what came, before anything is launched or
-        changed; ArgumentError for a mix of host and device arrays; AclnnInnerError, DeviceFaultError and
-        OutOfDeviceMemory.
+        Raises, before anything is launched or changed, AclnnParameterError for tensors, slots and layout that break the
+        operator's rules, naming the argument, what was expected and what came; ArgumentError for what is no array of
+        this session, a mix of host and device, a read-only cache, or another option than those above; ClosedError.
+        Afterwards AclnnInnerError, DeviceFaultError, OutOfDeviceMemory; host caches are then unchanged (only an
+        interrupt while the results are written may leave some of them written and others not).
         Source of the rules: phase 1 of the operator in CANN 9.1 and, for what that lets through, its kernel.
         """
         arguments = {
@@ -328,6 +332,31 @@ class Session:
         return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
 
 
+def _integer(argument: str, value: object, meaning: str, allowed: range) -> int:
+    """The value as a Python integer. ctypes would cut one that does not fit."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or int(value) not in allowed:
+        raise ArgumentError(argument, f"{meaning}, from {allowed.start} to {allowed.stop - 1}", repr(value))
+    return int(value)
+
+
+def _extents(argument: str, values: object) -> list[int]:
+    parts = [values] if isinstance(values, (int, np.integer)) else values
+    if not isinstance(parts, (list, tuple)):
+        raise ArgumentError(argument, "an integer or a sequence of integers", repr(values))
+    return [_integer(argument, part, "integers that are not negative", range(2**63)) for part in parts]
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        kind: np.dtype[Any] = np.dtype(dtype)
+    except TypeError as error:
+        raise ArgumentError("dtype", "a NumPy or ml_dtypes dtype", repr(dtype)) from error
+    _require_known(kind, "dtype")
+    return kind
+
+
 def _require_known(dtype: np.dtype[Any], argument: str) -> None:
     if dtype not in BY_DTYPE:
-        raise ArgumentError(argument, "a dtype that CANN has, in native byte order", name_of(dtype), hint_for(dtype))
+        raise ArgumentError(
+            argument, "a dtype that CANN has, in native byte order", name_of(dtype), hint_for(dtype, BY_DTYPE)
+        )

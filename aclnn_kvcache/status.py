@@ -56,6 +56,10 @@ ADVICE: dict[int, Advice] = {
         "no usable device or driver, or driver and CANN do not match; this is about the host, not about arguments",
         "check the driver, the container's device mounts and that driver and CANN versions belong together",
     ),
+    507000: Advice(
+        "an event that was never recorded, or a failure inside the runtime",
+        "record both events before asking for the time between them; else read the library's message below",
+    ),
     507015: Advice(
         "a kernel read or wrote outside device memory, or an earlier queued call did",
         "check slots, strides and buffer sizes of everything queued since the last synchronise",

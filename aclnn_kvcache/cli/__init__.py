@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from aclnn_kvcache import __version__
 from aclnn_kvcache.cli import abi, smoke
+from aclnn_kvcache.cli.backend import RUNTIME_FAILURE
 
 COMMANDS = {"smoke": smoke, "abi": abi}
 
@@ -27,7 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_arguments(command)
     options = parser.parse_args(arguments)
     try:
-        return int(COMMANDS[options.command].run(options))
+        code = int(COMMANDS[options.command].run(options))
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 130
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again when it flushes
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        print(f"the report cannot be written: {error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return RUNTIME_FAILURE

@@ -23,26 +23,31 @@ HELP = "run the operators on seeded cases and compare every byte with the oracle
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend_arguments(parser)
     parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the cases' data (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the cases' data (0)")
     parser.add_argument(
         "--case", action="append", choices=sorted(CASES), metavar="NAME", help="only this case; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
-    parser.add_argument(
-        "--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="hard limit of the run (300)"
-    )
+    parser.add_argument("--timeout", type=seconds, default=300.0, metavar="SECONDS", help="hard limit of the run (300)")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-    parser.add_argument("--junit", type=_report_file, metavar="FILE", help="write a JUnit report there")
+    parser.add_argument("--junit", type=report_file, metavar="FILE", help="write a JUnit report there")
 
 
-def _seconds(text: str) -> float:
+def seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return value
+
+
+def seconds(text: str) -> float:
     value = float(text)
     if not 0 < value <= 86400:
         raise argparse.ArgumentTypeError("must be above 0 and at most 86400 seconds")
     return value
 
 
-def _report_file(text: str) -> Path:
+def report_file(text: str) -> Path:
     path = Path(text)
     if not path.parent.is_dir() or path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is not a file in an existing folder")

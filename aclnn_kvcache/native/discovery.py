@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +23,7 @@ OPERATORS = ("libopapi_transformer.so", "libopapi.so")
 CUSTOM = "libcust_opapi.so"
 
 OVERRIDE = "ACLNN_KVCACHE_LIB_DIR"
+BUNDLED = "the simulator bundled with this package"
 BACKENDS = ("auto", "cann", "simulator")
 RELATIVE = "a relative path is never searched"
 
@@ -74,9 +77,13 @@ def _absolute(path: str, reason: str, exclusive: bool = False) -> Folder:
 def _bundled() -> Iterator[Folder]:
     import aclnn_kvcache
 
-    # An editable install keeps built files beside site-packages and the sources in the checkout.
-    for package in aclnn_kvcache.__path__:
-        yield Folder(str(Path(package, "simulator", "lib")), "the simulator bundled with this package", exclusive=True)
+    # An editable install keeps built files beside site-packages and the sources in the checkout; a checkout that is
+    # imported in front of an installed package has no built files at all.
+    packages = [Path(path) for path in aclnn_kvcache.__path__]
+    with suppress(PackageNotFoundError):
+        packages.append(Path(str(distribution("aclnn-kvcache").locate_file("aclnn_kvcache"))))
+    for package in dict.fromkeys(packages):
+        yield Folder(str(package / "simulator" / "lib"), BUNDLED, exclusive=True)
 
 
 def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:

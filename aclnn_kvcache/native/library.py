@@ -117,11 +117,12 @@ class Library:
         """Tries the next candidate; False when there is none left."""
         if not self._unopened:
             return False
-        candidate = self._unopened.pop()
+        candidate = self._unopened[-1]
         if candidate.skipped:
             self.attempts.append(Attempt(candidate.path, candidate.reason, f"skipped: {candidate.skipped}"))
         elif operator := _open(candidate.path, candidate.reason, self.attempts):
             self._by_folder["aclnnop"].append(operator)
+        self._unopened.pop()  # only now: an interrupt while it was opened must not lose it
         return True
 
 
@@ -133,7 +134,7 @@ def _exports(library: _Loaded, name: str, *, through_dependencies: bool) -> bool
     return through_dependencies or library.path in (file for start, end, file in _mappings() if start <= address < end)
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _loaded: dict[str, Library] = {}
 
 
@@ -147,8 +148,10 @@ def load(
     header tells it. Raises LibraryNotFoundError, or LibraryConflictError if the process holds other libraries of the
     same names, ArgumentError for another statement than an earlier one.
     """
-    if backend not in discovery.BACKENDS:
+    if not isinstance(backend, str) or backend not in discovery.BACKENDS:
         raise ArgumentError("backend", " or ".join(map(repr, discovery.BACKENDS)), repr(backend))
+    if library_dir is not None and not (isinstance(library_dir, (str, os.PathLike)) and os.fspath(library_dir)):
+        raise ArgumentError("library_dir", "the path of a folder", repr(library_dir))
     with _lock:
         library = _find(backend, library_dir)
         _state(library, qkv_abi or os.environ.get(QKV_ABI) or None)
@@ -166,7 +169,8 @@ def _state(library: Library, qkv_abi: str | None) -> None:
 
 def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
     attempts: list[Attempt] = []
-    for folder in discovery.folders(backend, library_dir, os.environ):
+    folders = discovery.folders(backend, library_dir, os.environ)
+    for folder in folders:
         runtime = _open_runtime(folder, attempts)
         if runtime is None:
             continue
@@ -178,7 +182,7 @@ def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
             return _loaded.setdefault(runtime.path, library)
         attempts.append(Attempt(library.paths[0], folder.reason, f"this is {_NAMES[library.backend]}"))
         break
-    raise LibraryNotFoundError(_not_found(backend, attempts))
+    raise LibraryNotFoundError(_not_found(backend, folders[0], attempts))
 
 
 _NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
@@ -262,10 +266,13 @@ def _rearranged(function: Any, binding: Binding) -> Any:
     return lambda *arguments: function(*binding.arrange(arguments))
 
 
-def _not_found(backend: str, attempts: list[Attempt]) -> str:
-    if backend == "simulator":
+def _not_found(backend: str, first: discovery.Folder, attempts: list[Attempt]) -> str:
+    if first.reason == discovery.BUNDLED:
         head = "The simulator's libraries are not there"
         hint = "Installing builds them where a C compiler is found: install gcc or clang, then reinstall"
+    elif first.exclusive:
+        head = f"The folder named holds no libraries of backend {backend!r}"
+        hint = f"It comes from {first.reason}, and nothing else was searched"
     else:
         head, hint = "No CANN libraries could be loaded", SOURCE_HINT
     return f"{head}. {hint}\n{_listing(attempts)}"

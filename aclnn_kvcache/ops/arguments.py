@@ -14,6 +14,7 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.overlap import Region
+from aclnn_kvcache.runtime.descriptor import ALIGNMENT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
@@ -55,6 +56,13 @@ def _place(device: Device, name: str, array: object) -> str:
             raise ClosedError(f"{name} is a device array that was closed")
         if array.buffer.device is not device:
             raise ArgumentError(name, "an array of this session", f"one of another session, {array!r}")
+        if array.buffer.pointer % ALIGNMENT:
+            raise ArgumentError(
+                name,
+                f"memory that starts at a multiple of {ALIGNMENT} bytes",
+                f"{array.buffer.pointer:#x}",
+                "borrow the whole allocation and slice it",
+            )
         return DEVICE
     if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):
         return HOST

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
@@ -12,7 +13,7 @@ import numpy as np
 from aclnn_kvcache.dtypes import FLOAT32, FP8_E4M3FN
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
-from aclnn_kvcache.layout import dense_strides, element_count
+from aclnn_kvcache.layout import dense_strides
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
@@ -124,7 +125,7 @@ def _output_shapes(qkv: TensorSpec | None, attributes: Attributes) -> dict[str, 
 
 
 def _dense_spec(shape: Sequence[int], dtype: np.dtype[Any]) -> TensorSpec:
-    return TensorSpec(tuple(shape), dtype, dense_strides(shape), 0, element_count(shape))
+    return TensorSpec(tuple(shape), dtype, dense_strides(shape), 0, math.prod(shape))
 
 
 def _check_revision(library: Library, head_nums: Sequence[int]) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def scatter_pa_kv_cache_with_k_scale(
     device: Device, stream: Stream, arguments: Arrays, cache_layout: str | None, padding: str
 ) -> None:
     """Checks the arguments, by name as in ``rules.NAMES``, and runs the operator. See the method of Session."""
-    if padding not in PADDINGS:
+    if not isinstance(padding, str) or padding not in PADDINGS:
         raise ArgumentError("padding", " or ".join(map(repr, PADDINGS)), repr(padding))
     place = place_of(device, arguments, rules.CACHES)
     findings, does_nothing = _check(specs_of(arguments, rules.NAMES))

@@ -35,7 +35,7 @@ def wrong_dtypes(specs: Specs, allowed: Mapping[str, tuple[np.dtype[Any], ...]],
     for name, dtypes in allowed.items():
         dtype = specs[name].dtype
         if dtype not in dtypes:
-            hint = hint_for(dtype)
+            hint = hint_for(dtype, dtypes)
             message = f"{name} must be {' or '.join(map(name_of, dtypes))}, got {name_of(dtype)}"
             yield Finding("dtype", (name,), message + (f"; {hint}" if hint else ""), INVALID, ez)
 

@@ -215,7 +215,7 @@ def _index_width(specs: Specs, slots: int) -> Iterator[Finding]:
 
 def check_cache_layout(cache_layout: str | None) -> Iterator[Finding]:
     """A finding for any text but the documented one: CANN reads none of them."""
-    if cache_layout not in (None, LAYOUT):
+    if cache_layout is not None and not (isinstance(cache_layout, str) and cache_layout == LAYOUT):
         message = (
             f"cache_layout must be None or {LAYOUT!r} (block, head, block size, head size), got {cache_layout!r}; CANN "
             f"ignores the text, so another layout has to be expressed by strides"

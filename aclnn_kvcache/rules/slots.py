@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from aclnn_kvcache.layout import decode_slot
 from aclnn_kvcache.rules.finding import Finding
 
 PADDING = -1
@@ -45,7 +44,7 @@ def check_slots(
 def _out_of_range(row: int, slot: int, count: int, blocks: int, block_size: int, padding_hint: str) -> Finding:
     limit = blocks * block_size
     if limit:
-        block, offset = decode_slot(slot, block_size)
+        block, offset = divmod(slot, block_size)
         place = f"block {block} of {blocks}, offset {offset} with block size {block_size}"
         allowed = f"allowed are 0..{limit - 1}"
     else:
@@ -58,7 +57,7 @@ def _out_of_range(row: int, slot: int, count: int, blocks: int, block_size: int,
 
 
 def _duplicate(first: int, second: int, slot: int, count: int, block_size: int) -> Finding:
-    block, offset = decode_slot(slot, block_size)
+    block, offset = divmod(slot, block_size)
     more = f" ({count} rows repeat an earlier slot)" if count > 1 else ""
     message = (
         f"slot_mapping rows {first} and {second} both hold slot {slot} (block {block}, offset {offset}){more}; which "

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE
@@ -26,40 +28,71 @@ class Descriptors(Resource):
     ``values`` has them in the order given; None, text and numbers are passed on as they are. They own no device memory.
     """
 
+    noun = "descriptor"
     on_host = True
 
     def __init__(self, device: Device, arguments: Sequence[Any]) -> None:
         """Raises ArgumentError for an array that reaches outside its memory: aclCreateTensor would take it."""
-        layouts = [_layout_of(argument) if isinstance(argument, DeviceArray) else None for argument in arguments]
-        self.values: list[Any] = []
-        made: list[tuple[str, int]] = []
+        self.values = list(arguments)
+        rows = [(maker, _rows(maker, arguments)) for maker in MAKERS]
+        made: dict[str, list[int | None]] = {maker.destroy: [] for maker in MAKERS}
         super().__init__(device, lambda owner: _destroy(owner, made))
-        for argument, layout_of_it in zip(arguments, layouts, strict=True):
-            if layout_of_it is not None:
-                made.append(("aclDestroyTensor", _create_tensor(device, argument, layout_of_it)))
-            elif isinstance(argument, tuple):
-                made.append(("aclDestroyIntArray", _create_int_array(device, argument)))
-            else:
-                self.values.append(argument)
-                continue
-            self.values.append(made[-1][1])
+        for maker, positions_and_arguments in rows:
+            positions, columns = positions_and_arguments
+            handles = made[maker.destroy]
+            # One step of the interpreter: an interrupt comes before or after all of them and loses none.
+            handles.extend(map(getattr(device.library, maker.create), *columns) if positions else ())
+            if None in handles:
+                raise MemoryError(f"{maker.create} returned NULL: host memory is exhausted")
+            for position, handle in zip(positions, handles, strict=True):
+                self.values[position] = handle
 
 
-class _Layout:
-    """The ctypes arguments of aclCreateTensor that depend on the layout alone, ready to pass."""
+class Maker(NamedTuple):
+    """How arguments of a Python type become native objects."""
 
-    __slots__ = ("dims", "offset", "rank", "storage", "strides")
+    kind: type
+    create: str
+    destroy: str
+    describe: Callable[[Any], tuple[Any, ...]]
+    """The arguments of ``create`` for one object."""
 
-    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, storage: int) -> None:
-        self.rank = len(shape)
-        self.dims = (ctypes.c_int64 * self.rank)(*shape)
-        self.strides = (ctypes.c_int64 * self.rank)(*strides)
-        self.offset = offset
-        self.storage = (ctypes.c_int64 * 1)(storage)
+
+def _rows(maker: Maker, arguments: Sequence[Any]) -> tuple[list[int], list[tuple[Any, ...]]]:
+    """Positions of what the maker makes, and the arguments for all of them, column by column."""
+    positions = [position for position, argument in enumerate(arguments) if isinstance(argument, maker.kind)]
+    return positions, list(zip(*(maker.describe(arguments[position]) for position in positions), strict=True))
+
+
+def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
+    for api, handles in made.items():
+        statuses = list(map(getattr(device.library, api), filter(None, handles)))
+        handles.clear()
+        check(max(statuses, default=0), api)
+
+
+def _describe_tensor(array: DeviceArray) -> tuple[Any, ...]:
+    array.buffer.require_open()
+    made = _layout(array.shape, array.strides, array.offset, array.buffer.nbytes, array.dtype)
+    return (*made, array.buffer.pointer or None)
+
+
+def _describe_int_array(values: tuple[int, ...]) -> tuple[Any, ...]:
+    return (ctypes.c_int64 * len(values))(*values), len(values)
+
+
+MAKERS = (
+    Maker(DeviceArray, "aclCreateTensor", "aclDestroyTensor", _describe_tensor),
+    Maker(tuple, "aclCreateIntArray", "aclDestroyIntArray", _describe_int_array),
+)
 
 
 @lru_cache(maxsize=4096)
-def _layout(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int, itemsize: int) -> _Layout:
+def _layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, nbytes: int, dtype: np.dtype[Any]
+) -> tuple[Any, ...]:
+    """The arguments of aclCreateTensor in front of the address, which depend on the layout alone, ready to pass."""
+    itemsize = dtype.itemsize
     for what, value in (("offset", offset), *(("stride", stride) for stride in strides)):
         if value % itemsize:
             raise ArgumentError(what, f"a multiple of the item size of {itemsize} bytes", f"{value} bytes")
@@ -74,49 +107,6 @@ def _layout(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, nbyte
         )
     if any(stride < 0 for stride in steps):
         raise ArgumentError("array", "strides that are not negative", f"{list(steps)}", "CANN defines no others")
-    return _Layout(shape, steps, start, storage)
-
-
-def _layout_of(array: DeviceArray) -> _Layout:
-    array.buffer.require_open()
-    if array.buffer.pointer % ALIGNMENT:
-        raise ArgumentError(
-            "array",
-            f"memory that starts at a multiple of {ALIGNMENT} bytes",
-            f"{array.buffer.pointer:#x}",
-            "borrow the whole allocation and slice it",
-        )
-    return _layout(array.shape, array.strides, array.offset, array.buffer.nbytes, array.dtype.itemsize)
-
-
-def _create_tensor(device: Device, array: DeviceArray, made: _Layout) -> int:
-    return _require(
-        "aclCreateTensor",
-        device.library.aclCreateTensor(
-            made.dims,
-            made.rank,
-            BY_DTYPE[array.dtype].acl_value,
-            made.strides,
-            made.offset,
-            FORMAT_ND,
-            made.storage,
-            1,
-            array.buffer.pointer or None,
-        ),
-    )
-
-
-def _create_int_array(device: Device, values: tuple[int, ...]) -> int:
-    array = (ctypes.c_int64 * len(values))(*values)
-    return _require("aclCreateIntArray", device.library.aclCreateIntArray(array, len(values)))
-
-
-def _require(api: str, handle: int | None) -> int:
-    if not handle:
-        raise MemoryError(f"{api} returned NULL: host memory is exhausted")
-    return handle
-
-
-def _destroy(device: Device, made: Sequence[tuple[str, int]]) -> None:
-    for api, handle in made:
-        check(getattr(device.library, api)(handle), api)
+    dims = ctypes.c_int64 * len(shape)
+    storage_dims = (ctypes.c_int64 * 1)(storage)
+    return dims(*shape), len(shape), BY_DTYPE[dtype].acl_value, dims(*steps), start, FORMAT_ND, storage_dims, 1

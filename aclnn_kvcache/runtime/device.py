@@ -7,29 +7,41 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aclnn_kvcache.errors import ClosedError, KvCacheError, check
+from aclnn_kvcache.errors import ClosedError, KvCacheError, SynchronizeTimeoutError, check
 from aclnn_kvcache.native.library import Library
-from aclnn_kvcache.runtime.process import Process, close_at_exit, forked, process_of, refuse_after_fork
+from aclnn_kvcache.runtime.process import close_at_exit, forked, process_of, refuse_after_fork
 
 if TYPE_CHECKING:
     from aclnn_kvcache.runtime.resource import Resource
 
 NO_CONTEXT = 107002
 
+EXIT_PATIENCE = 30.0
+"""Seconds that the end of the interpreter waits for queued work before it gives the device up."""
+
 
 class Device:
-    """One reference on a device's primary context. ``close`` closes everything made in it, children first."""
+    """One reference on a device's primary context. ``close`` closes everything made in it, children first.
+
+    Native calls happen inside ``bound``. Closing shuts the door for other threads, lets those inside finish, and only
+    then destroys: no thread ever uses a handle that another one destroyed.
+    """
 
     def __init__(self, library: Library, device: int) -> None:
         """Raises DeviceUnavailableError if there is no such device, ForkedProcessError in a forked child."""
         self.library, self.id = library, device
         self.closed = False
-        self._close_lock = threading.RLock()
-        self._resources_lock = threading.Lock()
-        self._resources: weakref.WeakSet[Resource] = weakref.WeakSet()
+        self._door = threading.Condition(threading.RLock())
+        self._inside: dict[int, int] = {}
+        self._closer: int | None = None
+        # By id, and weakly: adding, removing and listing are single steps, so that a finalizer or a signal handler
+        # that comes in between is harmless.
+        self._resources: dict[int, weakref.ref[Resource]] = {}
+        self._orphans: list[Callable[[Device], None]] = []
         self._process = process = process_of(library)
         process.acquire()
         before = current_context(library)
@@ -48,67 +60,123 @@ class Device:
     def bound(self) -> _Binding:
         """``with device.bound():`` makes the device's context current in this thread, and puts back what was there.
 
-        Raises ClosedError, or ForkedProcessError in a forked child.
+        Nests. Raises ClosedError once the device is being closed, ForkedProcessError in a forked child.
         """
-        refuse_after_fork()
-        if self.closed:
-            raise ClosedError(f"the session on device {self.id} is closed; open a new one")
-        return _Binding(self.library, self.context)
+        return _Binding(self)
 
     def call(self, api: str, *arguments: Any) -> None:
         """Calls a C function in the device's context; raises the exception of a status that is not 0."""
         with self.bound():
             check(getattr(self.library, api)(*arguments), api, self.library.aclGetRecentErrMsg)
 
+    def enter(self) -> None:
+        refuse_after_fork()
+        thread = threading.get_ident()
+        with self._door:
+            if self.closed or (self._closer not in (None, thread) and thread not in self._inside):
+                raise ClosedError(f"the session on device {self.id} is closed; open a new one")
+            self._inside[thread] = self._inside.get(thread, 0) + 1
+
+    def leave(self) -> None:
+        thread = threading.get_ident()
+        with self._door:
+            self._inside[thread] -= 1
+            if not self._inside[thread]:
+                del self._inside[thread]
+                self._door.notify_all()
+
     def adopt(self, resource: Resource) -> None:
-        with self._resources_lock:
-            self._resources.add(resource)
+        self._resources[id(resource)] = weakref.ref(resource)
+
+    def forget(self, key: int) -> None:
+        self._resources.pop(key, None)
+
+    def leave_behind(self, destroy: Callable[[Device], None]) -> None:
+        """Has the close destroy what a collected resource could not, since the door was shut already."""
+        self._orphans.append(destroy)
 
     def resources(self) -> list[Resource]:
         """The open resources, in the order in which they are closed."""
-        with self._resources_lock:
-            resources = list(self._resources)
-        return sorted((r for r in resources if not r.closed), key=lambda r: r.close_order)
+        found = [resource for ref in list(self._resources.values()) if (resource := ref()) is not None]
+        return sorted((r for r in found if not r.closed), key=lambda r: r.close_order)
 
     def settle(self, thing: object) -> None:
         """Waits for queued work that uses the object. Raises DeviceFaultError if that work failed."""
-        for resource in self.resources():
-            if resource.uses(thing):
+        for ref in list(self._resources.values()):
+            resource = ref()
+            if resource is not None and not resource.closed and resource.uses(thing):
                 resource.settle()
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         """Waits for queued work, then destroys memory, descriptors, events and streams, then resets the device.
 
         Idempotent. Everything is torn down even if a step fails; the first failure (a kernel fault that nobody had
-        synchronised for, say) is raised at the end.
+        synchronised for, say) is raised at the end. With a timeout, in seconds, work that takes longer is given up.
         """
-        with self._close_lock:
-            if self.closed or forked():
-                self.closed = True
-                return
-            failures: list[KvCacheError] = []
+        if not self._shut_door():
+            return
+        failures: list[KvCacheError] = []
+        try:
             resources = self.resources()
-            for step in (*(r.settle for r in resources), *(r.close for r in resources)):
-                _attempt(step, failures)
-            self.closed = True
-            _attempt(self._close_native, failures)
-            if failures:
-                raise failures[0]
+            for resource in resources:
+                _attempt(partial(resource.settle, timeout), failures)
+            if timeout is not None and any(isinstance(failure, SynchronizeTimeoutError) for failure in failures):
+                self._drop()
+                return
+            for resource in resources:
+                _attempt(resource.close, failures)
+            for destroy in self._orphans:
+                _attempt(partial(destroy, self), failures)
+        except BaseException:  # an interrupt: what is left can be closed by another call
+            self._open_door(closed=False)
+            raise
+        self._open_door(closed=True)
+        _attempt(self._close_native, failures)
+        if failures:
+            raise failures[0]
 
     def abandon(self) -> None:
         """Gives the device back at once, for one that hangs: drops queued work and everything made on the device."""
-        with self._close_lock:
+        with self._door:
             if self.closed or forked():
-                return
-            self._close_native.detach()
-            try:
-                check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
-                for resource in self.resources():
-                    if resource.on_host:
-                        resource.close()
-            finally:
                 self.closed = True
-                self._process.release()
+                return
+            self._closer = threading.get_ident()
+        self._drop()
+
+    def _shut_door(self) -> bool:
+        """Keeps other threads out and waits for those inside; False if there is nothing left to close."""
+        thread = threading.get_ident()
+        with self._door:
+            if self.closed or forked():
+                self.closed = True
+                return False
+            if self._closer is not None and self._closer != thread:
+                self._door.wait_for(lambda: self.closed or self._closer is None)
+                return False
+            self._closer = thread
+            self._door.wait_for(lambda: all(other == thread for other in self._inside))
+        return True
+
+    def _open_door(self, *, closed: bool) -> None:
+        with self._door:
+            self.closed, self._closer = closed, None
+            self._door.notify_all()
+
+    def _drop(self) -> None:
+        if self._close_native.detach() is None:
+            return
+        try:
+            check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
+            for resource in self.resources():
+                if resource.on_host:
+                    resource.release()
+        finally:
+            self._open_door(closed=True)
+            self._process.release()
+
+    def close_at_exit(self) -> None:
+        self.close(EXIT_PATIENCE)
 
 
 def _attempt(step: Callable[[], object], failures: list[KvCacheError]) -> None:
@@ -118,7 +186,7 @@ def _attempt(step: Callable[[], object], failures: list[KvCacheError]) -> None:
         failures.append(error)
 
 
-def _close_device(process: Process, library: Library, device: int) -> None:
+def _close_device(process: Any, library: Library, device: int) -> None:
     if forked():
         return
     try:
@@ -139,21 +207,28 @@ def current_context(library: Library) -> int | None:
 
 
 class _Binding:
-    __slots__ = ("context", "library", "previous")
+    __slots__ = ("device", "previous")
 
-    def __init__(self, library: Library, context: int | None) -> None:
-        self.library, self.context = library, context
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.previous: int | None = None
 
     def __enter__(self) -> None:
-        current = current_context(self.library)
-        if current != self.context:
-            status = self.library.aclrtSetCurrentContext(self.context)
-            check(status, "aclrtSetCurrentContext", self.library.aclGetRecentErrMsg)
-            self.previous = current
+        device = self.device
+        device.enter()
+        try:
+            current = current_context(device.library)
+            if current != device.context:
+                status = device.library.aclrtSetCurrentContext(device.context)
+                check(status, "aclrtSetCurrentContext", device.library.aclGetRecentErrMsg)
+                self.previous = current
+        except BaseException:
+            device.leave()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.previous is not None:
-            self.library.aclrtSetCurrentContext(self.previous)
+            self.device.library.aclrtSetCurrentContext(self.previous)
+        self.device.leave()

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import TYPE_CHECKING
 
+from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.resource import Resource
+from aclnn_kvcache.runtime.resource import Resource, destroy
 
 if TYPE_CHECKING:
     from aclnn_kvcache.runtime.stream import Stream
@@ -19,17 +21,21 @@ COMPLETE = 1  # of aclrtEventRecordedStatus, the one status enum where 0 means "
 class Event(Resource):
     """An event that can be recorded again and again; the latest record counts."""
 
+    noun = "event"
     close_order = 1
 
     def __init__(self, device: Device) -> None:
-        handle = ctypes.c_void_p()
-        device.call("aclrtCreateEventExWithFlag", ctypes.byref(handle), SYNC | TIME_LINE)
-        self.handle = handle.value
-        super().__init__(device, lambda owner, value=handle.value: owner.call("aclrtDestroyEvent", value))  # type: ignore[misc]
+        made = ctypes.c_void_p()
+        with device.bound():
+            super().__init__(device, lambda owner: destroy(owner, "aclrtDestroyEvent", made))
+            device.call("aclrtCreateEventExWithFlag", ctypes.byref(made), SYNC | TIME_LINE)
+        self.handle = made.value
 
     def record(self, stream: Stream) -> None:
         """Marks the end of what is queued on the stream now."""
         self.require_open()
+        if not isinstance(stream, Resource):
+            raise ArgumentError("stream", "a Stream", type(stream).__name__)
         stream.require_open()
         self.device.call("aclrtRecordEvent", self.handle, stream.handle)
         stream.retain(self)
@@ -49,12 +55,22 @@ class Event(Resource):
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds from the record of ``start`` to this one's; both must have been passed."""
         self.require_open()
-        start.require_open()
+        require_event("start", start)
         result = ctypes.c_float()
         self.device.call("aclrtEventElapsedTime", ctypes.byref(result), start.handle, self.handle)
         return result.value
 
 
+def require_event(argument: str, event: object) -> None:
+    if not isinstance(event, Event):
+        raise ArgumentError(argument, "an Event", type(event).__name__)
+    event.require_open()
+
+
 def milliseconds(timeout: float | None) -> int:
     """Seconds as CANN's timeouts take them: -1 is for ever, and 0 is refused, so the least is one millisecond."""
-    return -1 if timeout is None else min(max(1, round(timeout * 1000)), 2**31 - 1)
+    if timeout is None:
+        return -1
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
+        raise ArgumentError("timeout", "seconds from 0 on, or None", repr(timeout))
+    return min(max(1, round(timeout * 1000)), 2**31 - 1)

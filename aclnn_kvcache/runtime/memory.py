@@ -4,23 +4,29 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
+from aclnn_kvcache.errors import ArgumentError, ClosedError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.resource import Resource
+from aclnn_kvcache.runtime.process import forked
+from aclnn_kvcache.runtime.resource import Resource, destroy
 
 HUGE_FIRST = 0
 HBM = 1
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+MAX_BYTES = 2**63 - 1
 
 
 class DeviceBuffer(Resource):
     """A block of device memory, allocated here or borrowed."""
+
+    noun = "array"
 
     def __init__(self, device: Device, nbytes: int, pointer: int | None = None, owner: object = None) -> None:
         """Allocates; with ``pointer`` borrows a block that is never freed here, holding ``owner`` meanwhile.
@@ -29,28 +35,34 @@ class DeviceBuffer(Resource):
         """
         self.nbytes = nbytes
         self.owner = owner
-        if pointer is not None or nbytes == 0:
-            self.pointer = pointer or 0
-            super().__init__(device, None)
-            return
-        made = ctypes.c_void_p()
-        try:
-            device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
-        except OutOfDeviceMemory as error:
-            free, total = ctypes.c_size_t(), ctypes.c_size_t()
-            device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
-            error.add_detail(f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
-            raise
+        made = ctypes.c_void_p(pointer)
+        is_allocated = pointer is None and nbytes > 0
+        with device.bound():
+            super().__init__(device, (lambda owner: destroy(owner, "aclrtFree", made)) if is_allocated else None)
+            if is_allocated:
+                _allocate(device, made, nbytes)
         self.pointer = made.value or 0
-        super().__init__(device, lambda owner: owner.call("aclrtFree", made.value))
 
     def close(self) -> None:
         """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
         try:
-            if not self.closed and not self.device.closed:
-                self.device.settle(self)
+            if not self.closed and not self.device.closed and not forked():
+                with suppress(ClosedError):
+                    self.device.settle(self)
         finally:
             super().close()
+
+
+def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
+    if nbytes > MAX_BYTES:
+        raise ArgumentError("shape", f"an array of at most {MAX_BYTES} bytes", f"{nbytes} bytes")
+    try:
+        device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
+    except OutOfDeviceMemory as error:
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
+        error.add_detail(f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
+        raise
 
 
 class DeviceArray:
@@ -84,7 +96,7 @@ class DeviceArray:
 
     @property
     def size(self) -> int:
-        return layout.element_count(self.shape)
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -95,20 +107,36 @@ class DeviceArray:
         return self.buffer.closed or self.buffer.device.closed
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        for part in index if isinstance(index, tuple) else (index,):
-            if (
-                not (part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)))
-                or part is True
-                or part is False
-            ):
+        parts = index if isinstance(index, tuple) else (index,)
+        for part in parts:
+            is_basic = part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice))
+            if not is_basic or isinstance(part, bool):
                 raise ArgumentError(
                     "index", "integers, slices, ... or None", repr(part), "views cannot be indexed by arrays"
                 )
-        return self._view(self.phantom()[index if isinstance(index, tuple) else (index,)])
+        # With an ellipsis the result is always an array: a scalar would be read from the phantom.
+        return self._view(self.phantom()[parts if Ellipsis in parts else (*parts, ...)])
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a DeviceArray of no dimensions has no length")
+        return self.shape[0]
+
+    # NumPy would take the object for a scalar, and "in" would compare identities.
+    __array_ufunc__ = None
+    __contains__ = None
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]:
+        raise ArgumentError("array", "a host array", "a DeviceArray", "array.numpy() makes a host copy")
 
     def transpose(self, *axes: int) -> DeviceArray:
         """A view with its axes in another order, reversed if none are given."""
         return self._view(self.phantom().transpose(*axes))
+
+    @property
+    def T(self) -> DeviceArray:
+        """The view with its axes reversed."""
+        return self.transpose()
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A dense copy on the host, after waiting for queued work that uses the memory.
@@ -121,7 +149,9 @@ class DeviceArray:
             return np.empty(self.shape, self.dtype)
         low, high = layout.bounds(self.shape, self.strides)
         span = np.empty(high - 1 + self.dtype.itemsize - low, np.uint8)
-        self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, self.ptr + low, span.nbytes, DEVICE_TO_HOST)
+        with self.buffer.device.bound():
+            source = self.ptr + low
+            self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, source, span.nbytes, DEVICE_TO_HOST)
         view = np.ndarray(self.shape, self.dtype, span, -low, self.strides)
         return np.array(view, order="C", copy=True)
 
@@ -143,15 +173,15 @@ class DeviceArray:
 
 def empty(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> DeviceArray:
     """A dense array with whatever bytes the memory holds."""
-    buffer = DeviceBuffer(device, layout.element_count(shape) * dtype.itemsize)
+    buffer = DeviceBuffer(device, math.prod(shape) * dtype.itemsize)
     return DeviceArray(buffer, shape, dtype, [stride * dtype.itemsize for stride in layout.dense_strides(shape)])
 
 
 def upload(device: Device, array: np.ndarray[Any, Any]) -> DeviceArray:
     """A dense device copy of a host array of any strides. Returns when the bytes are there."""
+    dense = np.ascontiguousarray(array)
     result = empty(device, array.shape, array.dtype)
     if array.size:
-        dense = np.ascontiguousarray(array)
         device.call("aclrtMemcpy", result.ptr, result.nbytes, address(dense), result.nbytes, HOST_TO_DEVICE)
     return result
 

@@ -16,7 +16,7 @@ ALREADY_INITIALISED = 100002
 
 
 class Closeable(Protocol):
-    def close(self) -> None: ...
+    def close_at_exit(self) -> None: ...
 
 
 class Process:
@@ -30,7 +30,7 @@ class Process:
         self.library = library
         self._users = 0
         self._owner = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def acquire(self) -> None:
         """Raises ForkedProcessError in a forked child, AclError if ACL cannot be initialised."""
@@ -62,7 +62,7 @@ class Process:
 
 
 _processes: dict[int, Process] = {}
-_processes_lock = threading.Lock()
+_processes_lock = threading.RLock()
 _open_at_exit: weakref.WeakSet[Closeable] = weakref.WeakSet()
 _watching = False
 _forked = False
@@ -75,7 +75,7 @@ def process_of(library: Library) -> Process:
 
 
 def close_at_exit(closeable: Closeable) -> None:
-    """Has ``close`` called before the interpreter ends, unless the object is gone by then."""
+    """Has ``close_at_exit`` called before the interpreter ends, unless the object is gone by then."""
     _open_at_exit.add(closeable)
 
 
@@ -107,6 +107,6 @@ def _mark_forked() -> None:
 def _close_all() -> None:
     for closeable in list(_open_at_exit):
         try:
-            closeable.close()
+            closeable.close_at_exit()
         except Exception:  # nobody is left to handle it, and the exit code is the program's
             continue

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,9 +13,18 @@ from aclnn_kvcache.errors import ClosedError, KvCacheError
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.process import forked
 
+Destroy = Callable[[Device], None]
+
 
 class Resource:
-    """A native handle. ``destroy`` is called once with it: by ``close``, by the device's close, or on collection."""
+    """A native handle. ``destroy`` is called once: by ``close``, by the device's close, or on collection.
+
+    Registered before the handle exists, so that an interrupt right after the native call that makes it leaks nothing:
+    ``destroy`` looks at the out-parameter that the call fills.
+    """
+
+    noun: ClassVar[str] = "object"
+    """How messages call it."""
 
     close_order: ClassVar[int] = 0
     """Lower ones are closed first when the device closes."""
@@ -22,12 +32,12 @@ class Resource:
     on_host: ClassVar[bool] = False
     """Whether it is made of host memory alone, which does not go with the device."""
 
-    def __init__(self, device: Device, destroy: Callable[[Device], None] | None) -> None:
+    def __init__(self, device: Device, destroy: Destroy | None) -> None:
         self.device = device
         self.closed = False
         self._destroy = destroy
         # The callback must not hold the resource; it holds the device, which is thereby closed last.
-        self._collected = weakref.finalize(self, _on_collection, device, destroy)
+        self._collected = weakref.finalize(self, _on_collection, device, destroy, id(self))
         self._collected.atexit = False
         device.adopt(self)
 
@@ -35,28 +45,48 @@ class Resource:
         """Whether work queued here may still use the object."""
         return False
 
-    def settle(self) -> None:
-        """Waits for the work queued here."""
+    def settle(self, timeout: float | None = None) -> None:
+        """Waits for the work queued here, at most ``timeout`` seconds."""
 
     def close(self) -> None:
         """Idempotent. In a forked child it only marks the object: the handle is the parent's."""
-        if self._collected.detach() is None:
+        if self.closed or forked():
+            self.closed = True
             return
-        self.closed = True
-        if self._destroy is not None and not self.device.closed and not forked():
+        with suppress(ClosedError), self.device.bound():  # once the device is being closed, that destroys it
+            self.release()
+
+    def release(self) -> None:
+        """Destroys the handle if it is still there, in whatever context is current."""
+        if self.disown() and self._destroy is not None:
             self._destroy(self.device)
 
-    def disown(self) -> None:
-        """Marks the handle as consumed by the library: it is never destroyed here."""
-        self._collected.detach()
+    def disown(self) -> bool:
+        """Marks the handle as gone; False if it was already."""
         self.closed = True
+        self.device.forget(id(self))
+        return self._collected.detach() is not None
 
     def require_open(self) -> None:
-        if self.closed or self.device.closed:
-            raise ClosedError(f"this {type(self).__name__} is closed")
+        if self.device.closed:
+            raise ClosedError(f"the session of this {self.noun} is closed; open a new one")
+        if self.closed:
+            raise ClosedError(f"this {self.noun} is closed; make a new one")
 
 
-def _on_collection(device: Device, destroy: Callable[[Device], None] | None) -> None:
-    if destroy is not None and not device.closed and not forked():
-        with suppress(KvCacheError):
-            destroy(device)
+def destroy(device: Device, api: str, made: ctypes.c_void_p) -> None:
+    """Destroys the handle in an out-parameter, if the native call came to fill it."""
+    if made.value:
+        device.call(api, made.value)
+
+
+def _on_collection(device: Device, destroy: Destroy | None, key: int) -> None:
+    device.forget(key)
+    if destroy is None or device.closed or forked():
+        return
+    with suppress(KvCacheError):
+        try:
+            with device.bound():
+                destroy(device)
+        except ClosedError:
+            device.leave_behind(destroy)

@@ -6,12 +6,17 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
+from contextlib import suppress
 
-from aclnn_kvcache.errors import DeviceFaultError
+from aclnn_kvcache.errors import ClosedError, DeviceFaultError, SynchronizeTimeoutError
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.event import Event, milliseconds
-from aclnn_kvcache.runtime.resource import Resource
+from aclnn_kvcache.runtime.event import Event, milliseconds, require_event
+from aclnn_kvcache.runtime.process import forked
+from aclnn_kvcache.runtime.resource import Resource, destroy
 from aclnn_kvcache.runtime.workspace import Workspace
+
+SLICE = 1000
+"""Milliseconds of one native wait."""
 
 FLIGHT = 64
 """Objects kept per event; larger means fewer events and later release."""
@@ -24,23 +29,23 @@ class Stream(Resource):
     on a stream that is never synchronised events in between do.
     """
 
+    noun = "stream"
     close_order = 2
 
     def __init__(self, device: Device, handle: int | None = None) -> None:
         """Makes a stream; with ``handle`` borrows somebody else's, which is then never destroyed here."""
         self.borrowed = handle is not None
-        if handle is None:
-            made = ctypes.c_void_p()
-            device.call("aclrtCreateStream", ctypes.byref(made))
-            handle = made.value
-        self.handle = handle
         self.lock = threading.RLock()
         self.workspace = Workspace(device)
         self._flights: deque[tuple[Event | None, list[object]]] = deque()
         self._flight: list[object] = []
         self._spare_events: list[Event] = []
-        destroy = None if self.borrowed else lambda owner: owner.call("aclrtDestroyStream", handle)
-        super().__init__(device, destroy)
+        made = ctypes.c_void_p(handle)
+        with device.bound():
+            super().__init__(device, None if self.borrowed else lambda owner: destroy(owner, "aclrtDestroyStream", made))
+            if not self.borrowed:
+                device.call("aclrtCreateStream", ctypes.byref(made))
+        self.handle = made.value
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits until all work queued so far is done, at most ``timeout`` seconds.
@@ -48,14 +53,24 @@ class Stream(Resource):
         Raises SynchronizeTimeoutError (the work goes on), or DeviceFaultError if queued work failed.
         """
         self.require_open()
+        limit = milliseconds(timeout)
         with self.lock:
             last = self._end_flight(None)
         try:
-            self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, milliseconds(timeout))
+            self._wait(limit)
         except DeviceFaultError:
             self._land(last)
             raise
         self._land(last)
+
+    def _wait(self, limit: int) -> None:
+        """Waits in slices: within a native call Python handles no signal, Ctrl-C for one."""
+        while limit < 0 or limit > SLICE:
+            with suppress(SynchronizeTimeoutError):
+                self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, SLICE)
+                return
+            limit -= SLICE if limit > 0 else 0
+        self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, limit)
 
     def query(self) -> bool:
         """Whether all queued work is done."""
@@ -67,7 +82,7 @@ class Stream(Resource):
     def wait(self, event: Event) -> None:
         """Work queued from now on starts after the event's latest record has been passed."""
         self.require_open()
-        event.require_open()
+        require_event("event", event)
         self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
         self.retain(event)
 
@@ -88,18 +103,19 @@ class Stream(Resource):
         with self.lock:
             return any(thing is kept for _, flight in (*self._flights, (None, self._flight)) for kept in flight)
 
-    def settle(self) -> None:
+    def settle(self, timeout: float | None = None) -> None:
         # A borrowed stream may be gone by now if nothing of ours is queued on it.
-        if not self.borrowed or self._flight or self._flights:
-            self.synchronize()
+        if not self.closed and (not self.borrowed or self._flight or self._flights):
+            self.synchronize(timeout)
 
     def close(self) -> None:
         """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
         if self.closed:
             return
         try:
-            if not self.device.closed:
-                self.settle()
+            if not self.device.closed and not forked():
+                with suppress(ClosedError):
+                    self.settle()
         finally:
             super().close()
             self.workspace.close()

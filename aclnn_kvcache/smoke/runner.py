@@ -53,6 +53,8 @@ def _run_case(session: Session, name: str, seed: int, remaining: Callable[[], fl
     comparisons: dict[str, Comparison] = {}
     detail, note, verdict = "", "", "pass"
     try:
+        if remaining() <= 0:
+            return Result(name, case.operator, seed, "error", {}, "the time limit of the run has passed", "", 0, rerun)
         prepared = case.prepare(np.random.default_rng([seed, zlib.crc32(name.encode())]))
         note = prepared.note
         call = _call_on_host if case.on_host else _call_on_device
@@ -96,7 +98,7 @@ def _call_on_device(
         returned = method(**prepared.arguments(bases), **prepared.options)
         bases.update(zip(prepared.returned, returned or (), strict=True))
         try:
-            session.stream.synchronize(remaining())
+            session.stream.synchronize(max(remaining(), 0))
         except SynchronizeTimeoutError:
             session.abandon()  # closing the arrays would wait for the work
             raise

@@ -41,8 +41,8 @@ class Watchdog:
         self._session = session
 
     def remaining(self) -> float:
-        """Seconds left; never below a millisecond, so that a wait given this still ends."""
-        return max(self._deadline - time.monotonic(), 0.001)
+        """Seconds left; not above 0 when there are none."""
+        return self._deadline - time.monotonic()
 
     def finish(self) -> None:
         self._done.set()

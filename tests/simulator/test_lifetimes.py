@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import aclnn_kvcache as kv
-from aclnn_kvcache.launch import phase_1
+from aclnn_kvcache.launch import Executor
 from aclnn_kvcache.oracle.fp8 import to_e4m3fn
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import API, NAMES
 from aclnn_kvcache.runtime.descriptor import Descriptors
@@ -60,7 +60,7 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     assert len(arrays) == len(NAMES)
     device = session.stream.device
     descriptors = Descriptors(device, [*arrays, None])
-    executor = phase_1(device, API, descriptors.values)
+    executor = Executor(device, API, descriptors.values)
     assert (executor.workspace_size > 0) == sized
     launches = sim.counter("ACLSIM_KERNEL_LAUNCHES")
     executor.run(session.stream)
@@ -74,7 +74,7 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
 
 def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) -> None:
     descriptors = Descriptors(session.stream.device, [*scatter_arguments(session, 2), None])
-    executor = phase_1(session.stream.device, API, descriptors.values)
+    executor = Executor(session.stream.device, API, descriptors.values)
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 1
     executor.close()
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0

@@ -123,6 +123,11 @@ def test_a_native_call_that_never_returns_ends_the_process() -> None:
         (["--backend", "nonsense"], 2, "invalid choice"),
         (["--backend", "simulator", "--case", "nonsense"], 2, "invalid choice"),
         (["--backend", "simulator", "--timeout", "0"], 2, "must be above 0"),
+        (["--backend", "simulator", "--timeout", "soon"], 2, "invalid seconds value: 'soon'"),
+        (["--backend", "simulator", "--seed", "-1"], 2, "must not be negative"),
+        (["--backend", "simulator", "--device", "4294967296"], 4, "from 0 to 2147483647, got 4294967296"),
+        (["--backend", "simulator", "--library-dir", ""], 4, "library_dir: expected the path of a folder"),
+        (["--backend", "simulator", "--case", "decode", "--junit", "/proc/report.xml"], 4, "cannot be written"),
         (["--backend", "simulator", "--junit", "no/such/folder/x.xml"], 2, "not a file in an existing folder"),
         (["--backend", "simulator", "--device", "2"], 3, "107001"),
         (["--backend", "simulator", "--library-dir", "/nowhere"], 3, "no such file"),
@@ -147,6 +152,19 @@ def test_d8_without_cann_the_device_backend_says_what_it_tried() -> None:
         "setting os.environ now",
     ):
         assert part in result.stderr
+
+
+def test_a_pipe_that_closes_early_is_no_difference() -> None:
+    command = f"{sys.executable} -m aclnn_kvcache smoke --backend simulator | head -n 1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout.splitlines()[1] in ("0", "141")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_limit_that_has_passed_ends_the_run() -> None:
+    result = smoke("--backend", "simulator", "--timeout", "0.0001")
+    assert result.returncode == 4
+    assert "the time limit of the run has passed" in result.stdout
 
 
 def test_the_list_names_every_case() -> None:

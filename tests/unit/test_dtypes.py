@@ -79,7 +79,7 @@ def test_the_other_byte_order_is_named_and_its_hint_works():
 @pytest.mark.parametrize("dtype", ["u1", "i1", "V1"])
 def test_raw_bytes_get_the_hint_that_makes_them_fp8(dtype):
     array = np.array([0x38, 0xB8], "u1").view(dtype)
-    hint = hint_for(array.dtype)
+    hint = hint_for(array.dtype, BY_DTYPE)
     assert "say which" in hint
     for part, fp8 in (
         ("array.view(ml_dtypes.float8_e4m3fn)", ml_dtypes.float8_e4m3fn),
@@ -92,7 +92,7 @@ def test_raw_bytes_get_the_hint_that_makes_them_fp8(dtype):
 @pytest.mark.parametrize("dtype", ["u2", "i2", "V2"])
 def test_raw_words_get_the_hint_that_makes_them_bfloat16(dtype):
     array = np.array([0x3F80, 0xC000], "u2").view(dtype)
-    hint = hint_for(array.dtype)
+    hint = hint_for(array.dtype, BY_DTYPE)
     assert "say so" in hint
     converted = eval(hint.partition(": ")[2], {"array": array, "ml_dtypes": ml_dtypes})
     assert converted.astype(np.float32).tolist() == [1, -2]
@@ -100,5 +100,9 @@ def test_raw_words_get_the_hint_that_makes_them_bfloat16(dtype):
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "V3", "V4", ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16])
 def test_no_hint_where_nothing_is_to_be_said(dtype):
-    assert hint_for(np.dtype(dtype)) == ""
+    assert hint_for(np.dtype(dtype), BY_DTYPE) == ""
     assert name_of(np.dtype(dtype)) == np.dtype(dtype).name
+
+
+def test_no_fp8_hint_where_fp8_is_not_expected():
+    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32)]) == ""
