@@ -16,6 +16,16 @@ if [ "$#" -gt 0 ] && [ "${1#-}" = "$1" ]; then
 fi
 python=${PYTHON:-python3}
 limit=${SMOKE_TIMEOUT:-300}
+case $limit in
+  *[!0-9]*)
+    echo "SMOKE_TIMEOUT must be whole seconds, got '$limit'" >&2
+    exit 2
+    ;;
+esac
+if ! command -v "$python" >/dev/null; then
+  echo "PYTHON names no command: '$python'" >&2
+  exit 2
+fi
 
 say() { printf '%-12s%s\n' "$1" "${2:-none}"; }
 

@@ -1,9 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "area.h"
 
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core/host_memory.h"
 #include "core/memory.h"
 #include "core/report.h"
+
+#define PAGES 512
+
+/* Memory that the runtime does not know may be no memory at all; a copy of that is an error and not a crash. */
+static int is_mapped(const void *address, size_t bytes)
+{
+    unsigned char resident[PAGES];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)address / page;
+    uintptr_t last = ((uintptr_t)address + bytes - 1) / page;
+    for (; first <= last; first += PAGES) {
+        const size_t pages = last - first + 1 < PAGES ? last - first + 1 : PAGES;
+        if (mincore((void *)(first * page), pages * page, resident) != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
 
 aclError area_locate(const char *function, area *a)
 {
@@ -19,6 +41,11 @@ aclError area_locate(const char *function, area *a)
         a->place = AREA_PINNED;
     } else {
         a->place = AREA_PAGEABLE;
+        if (a->bytes > 0 && !is_mapped(a->address, a->bytes)) {
+            return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
+                "%s is %p with %zu bytes to touch; that is neither device memory nor memory of this process", a->name,
+                a->address, a->bytes);
+        }
         return ACL_SUCCESS;
     }
     if (a->bytes > known) {

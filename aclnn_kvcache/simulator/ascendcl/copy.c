@@ -47,6 +47,7 @@ SIM_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
     TRY(sim_context_current_device(__func__, &device));
     transfer t = transfer_row(__func__, dst, src, count);
     TRY(transfer_locate(&t));
+    transfer_report_kind(&t, kind);
     return transfer_now(&t);
 }
 

@@ -56,13 +56,28 @@ static const char *side(int on_device)
     return on_device ? "device" : "host";
 }
 
+static int kind_fits(const transfer *t, aclrtMemcpyKind kind)
+{
+    return kind == ACL_MEMCPY_DEFAULT || (kinds[kind].dst_on_device == (t->dst.place == AREA_DEVICE) &&
+                                             kinds[kind].src_on_device == (t->src.place == AREA_DEVICE));
+}
+
+void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
+{
+    if (!kind_fits(t, kind)) {
+        sim_misuse(t->function, "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
+            side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(t->src.place == AREA_DEVICE),
+            side(t->dst.place == AREA_DEVICE));
+    }
+}
+
 aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
 {
-    int dst = t->dst.place == AREA_DEVICE;
-    int src = t->src.place == AREA_DEVICE;
-    if (kind == ACL_MEMCPY_DEFAULT || (kinds[kind].dst_on_device == dst && kinds[kind].src_on_device == src)) {
+    if (kind_fits(t, kind)) {
         return ACL_SUCCESS;
     }
+    int dst = t->dst.place == AREA_DEVICE;
+    int src = t->src.place == AREA_DEVICE;
     return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function,
         "kind is %d (%s to %s); expected one for the addresses, which are %s to %s", (int)kind,
         side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(src), side(dst));

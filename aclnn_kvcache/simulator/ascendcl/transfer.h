@@ -28,6 +28,9 @@ int transfer_on_host(const transfer *t);
 /* Whether the kind fits where the areas are. */
 aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind);
 
+/* Reports a kind that does not fit: the synchronous copy takes its direction from the addresses, and says nothing. */
+void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind);
+
 /* Now, on this thread, whatever the streams do. */
 aclError transfer_now(const transfer *t);
 
