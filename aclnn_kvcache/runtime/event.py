@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aclnn_kvcache.errors import ArgumentError
@@ -27,7 +28,7 @@ class Event(Resource):
     def __init__(self, device: Device) -> None:
         made = ctypes.c_void_p()
         with device.bound():
-            super().__init__(device, lambda owner: destroy(owner, "aclrtDestroyEvent", made))
+            super().__init__(device, partial(destroy, api="aclrtDestroyEvent", made=made))
             device.call("aclrtCreateEventExWithFlag", ctypes.byref(made), SYNC | TIME_LINE)
         self.handle = made.value
 

@@ -7,6 +7,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class DeviceBuffer(Resource):
         made = ctypes.c_void_p(pointer)
         is_allocated = pointer is None and nbytes > 0
         with device.bound():
-            super().__init__(device, (lambda owner: destroy(owner, "aclrtFree", made)) if is_allocated else None)
+            super().__init__(device, partial(destroy, api="aclrtFree", made=made) if is_allocated else None)
             if is_allocated:
                 _allocate(device, made, nbytes)
         self.pointer = made.value or 0

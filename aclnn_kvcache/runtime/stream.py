@@ -7,6 +7,7 @@ import ctypes
 import threading
 from collections import deque
 from contextlib import suppress
+from functools import partial
 
 from aclnn_kvcache.errors import ClosedError, DeviceFaultError, SynchronizeTimeoutError
 from aclnn_kvcache.runtime.device import Device
@@ -42,7 +43,8 @@ class Stream(Resource):
         self._spare_events: list[Event] = []
         made = ctypes.c_void_p(handle)
         with device.bound():
-            super().__init__(device, None if self.borrowed else lambda owner: destroy(owner, "aclrtDestroyStream", made))
+            destroyed_by = None if self.borrowed else partial(destroy, api="aclrtDestroyStream", made=made)
+            super().__init__(device, destroyed_by)
             if not self.borrowed:
                 device.call("aclrtCreateStream", ctypes.byref(made))
         self.handle = made.value

@@ -237,7 +237,9 @@ def test_a_device_that_hangs_can_be_abandoned(sim: Any) -> None:
 def test_no_such_device_is_named() -> None:
     with pytest.raises(kv.DeviceUnavailableError, match=r"aclrtSetDevice\(2\) answered 107001"):
         kv.Session("simulator", 2)
-    with pytest.raises(kv.ArgumentError, match="device: expected an index among the visible devices, from 0 to 2147483647, got '0'"):
+    with pytest.raises(
+        kv.ArgumentError, match="device: expected an index among the visible devices, from 0 to 2147483647, got '0'"
+    ):
         kv.Session("simulator", "0")  # type: ignore[arg-type]
 
 
