@@ -13,7 +13,6 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +74,8 @@ def _absolute(path: str, reason: str, exclusive: bool = False) -> Folder:
 
 
 def _bundled() -> Iterator[Folder]:
+    from importlib.metadata import PackageNotFoundError, distribution  # costs more to import than all of this package
+
     import aclnn_kvcache
 
     # An editable install keeps built files beside site-packages and the sources in the checkout; a checkout that is
