@@ -24,17 +24,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    document: dict[str, Any] = {"schema": SCHEMA, "command": "abi", "backend": "", "functions": [], "libraries": []}
     try:
         library = load(options.backend, options.library_dir, options.qkv_abi)
     except KvCacheError as error:
         print(error, file=sys.stderr)
+        if options.json:
+            print(json.dumps({**document, "error": str(error)}, indent=2))
         return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
     functions = [
         _describe(library, name) for name, p in declarations().prototypes.items() if p.header.startswith("aclnnop/")
     ]
     if options.json:
-        document = {"schema": SCHEMA, "command": "abi", "backend": library.backend, "functions": functions}
-        print(json.dumps({**document, "libraries": list(library.paths)}, indent=2))
+        document |= {"backend": library.backend, "functions": functions, "libraries": list(library.paths)}
+        print(json.dumps({**document, "error": ""}, indent=2))
     else:
         print(f"backend  {library.backend}")
         print("\n".join(_text(function) for function in functions))

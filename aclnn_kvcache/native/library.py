@@ -23,6 +23,9 @@ from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 SIMULATOR_SYMBOL = "aclsim_version"
 """Only the simulator exports this; it is the one thing that tells it from CANN."""
 
+PHASE_1 = "GetWorkspaceSize"
+"""An operator's first function is named like its second, with this behind."""
+
 SOURCE_HINT = (
     "On an Ascend host run 'source <CANN root>/set_env.sh' before starting Python (setting os.environ now is too late "
     'for the loader). Without an NPU ask for backend="simulator".'
@@ -78,6 +81,8 @@ class Library:
             prototype = _declared(name)
             function = self._home(prototype).handle[name]
             if prototype.header.startswith("aclnnop/"):
+                if name.endswith(PHASE_1):
+                    self.binding(name.removesuffix(PHASE_1))  # what phase 1 makes, only phase 2 can use
                 _, binding = self.binding(name)
                 _type(function, binding.prototype)
                 self.__dict__[name] = function if binding.is_ours else _rearranged(function, binding)
@@ -94,6 +99,13 @@ class Library:
                 path = self._home(prototype).path
                 self._bindings[name] = path, bind(prototype, path, self.qkv_abi)
             return self._bindings[name]
+
+    def state(self, qkv_abi: str) -> None:
+        """Takes a statement of the fused operator's revision; a header that contradicts it is found at the next use."""
+        with self._lock:
+            self.qkv_abi = qkv_abi
+            self._bindings.pop(QKV, None)
+            self.__dict__.pop(QKV, None)
 
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
@@ -154,17 +166,19 @@ def load(
         raise ArgumentError("library_dir", "the path of a folder", repr(library_dir))
     with _lock:
         library = _find(backend, library_dir)
-        _state(library, qkv_abi or os.environ.get(QKV_ABI) or None)
+        _state(library, os.environ.get(QKV_ABI) or None if qkv_abi is None else qkv_abi)
         return library
 
 
 def _state(library: Library, qkv_abi: str | None) -> None:
+    if qkv_abi is None or qkv_abi == library.qkv_abi:
+        return
     revisions = list(REVISIONS[QKV])
-    if qkv_abi is not None and qkv_abi not in revisions:
+    if qkv_abi not in revisions:
         raise ArgumentError(f"qkv_abi or {QKV_ABI}", " or ".join(map(repr, revisions)), repr(qkv_abi))
-    if qkv_abi is not None and library.qkv_abi not in (None, qkv_abi):
+    if library.qkv_abi is not None:
         raise ArgumentError("qkv_abi", f"{library.qkv_abi!r}, as stated before in this process", repr(qkv_abi))
-    library.qkv_abi = qkv_abi or library.qkv_abi
+    library.state(qkv_abi)
 
 
 def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
