@@ -47,6 +47,8 @@ class Sim:
 
 @pytest.fixture(scope="session")
 def sim() -> Sim:
+    gc.collect()
+    gc.freeze()  # what was imported need not be looked at again after every test
     return Sim()
 
 
