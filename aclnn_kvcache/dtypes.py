@@ -69,4 +69,7 @@ def hint_for(dtype: np.dtype[Any], allowed: Collection[np.dtype[Any]] = ()) -> s
         )
     if dtype in _RAW_WORDS and BFLOAT16 in allowed:
         return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
+    if len(allowed) == 1 and dtype in BY_DTYPE and FP8_E4M3FN not in allowed:
+        (wanted,) = allowed
+        return f"array.astype({name_of(wanted)!r}) converts it"
     return ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
-from aclnn_kvcache.errors import ExecutorConsumedError, KvCacheError, check
+from aclnn_kvcache.errors import ExecutorConsumedError, check
 from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
@@ -48,11 +47,11 @@ class Executor(Resource):
         stream.require_open()
         with stream.lock:
             workspace = stream.workspace.of(self.workspace_size)
+            stream.retain(workspace)
             self.consumed = True
             self.disown()
             pointer = workspace.pointer if workspace else None
             self.device.call(self.operator, pointer, self.workspace_size, self._handle.value, stream.handle)
-            stream.retain(workspace)
 
 
 def _destroy(device: Device, executor: ctypes.c_void_p) -> None:
@@ -66,12 +65,9 @@ def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stre
     ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
     None. Descriptors and device memory stay alive until the stream has passed the call.
     """
-    with device.bound():
+    with device.bound(), stream.lock:
         descriptors = Descriptors(device, arguments)
-        try:
-            Executor(device, operator, descriptors.values).run(stream)
-        except BaseException:
-            with suppress(KvCacheError):
-                descriptors.close()
-            raise
+        # Before the launch: an interrupt behind it must not free what the kernel uses.
         stream.retain(descriptors, *(argument.buffer for argument in arguments if isinstance(argument, DeviceArray)))
+        Executor(device, operator, descriptors.values).run(stream)
+        stream.mark()

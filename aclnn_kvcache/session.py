@@ -14,6 +14,7 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.native.library import load
+from aclnn_kvcache.native.prototypes import declarations
 from aclnn_kvcache.native.version import cann_version
 from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
     Attributes,
@@ -21,7 +22,7 @@ from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
 )
 from aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale import scatter_pa_kv_cache_with_k_scale
 from aclnn_kvcache.runtime import memory
-from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.device import EXIT_PATIENCE, Device
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
@@ -81,8 +82,11 @@ class Session:
     def library_of(self, function: str) -> str:
         """Path of the library that exports a C function, such as an operator's ``aclnn...GetWorkspaceSize``.
 
-        Raises SymbolNotFoundError if none does, AbiMismatchError if it takes other arguments than it is called with.
+        Raises SymbolNotFoundError if none does, AbiMismatchError if it takes other arguments than it is called with,
+        ArgumentError for a function that this package does not call.
         """
+        if function not in declarations().prototypes:
+            raise ArgumentError("function", "a C function that this package calls", repr(function))
         return self._library.binding(function)[0]
 
     @property
@@ -122,8 +126,9 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
         try:
-            self.close()
+            self._device.close(EXIT_PATIENCE if interrupted else None)
         except KvCacheError:
             if error is None:
                 raise
@@ -243,7 +248,8 @@ class Session:
             "key_scale": key_scale,
             "key_scale_cache": key_scale_cache,
         }
-        scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
+        with self._device.bound():
+            scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -261,8 +267,8 @@ class Session:
         v_scale: Any,
         *,
         head_nums: Sequence[int],
-        layout_qkv: str = "TND",
-        layout_q_out: str = "NTD",
+        layout_qkv: str | None = "TND",
+        layout_q_out: str | None = "NTD",
         epsilon: float = 1e-6,
         q_out: Any = None,
         q_scale: Any = None,
@@ -287,13 +293,14 @@ class Session:
         ==================  ======================================  ==========================================
 
         ``head_nums``: (Nq, Nk, Nv) with Nk = Nv, Nq + Nk <= 128 and Nq + Nk + Nv <= 160. ``layout_qkv``,
-        ``layout_q_out``: "TND" and "TND", "TND" and "NTD", or "NTD" and "NTD". The position of a token is its index in
-        its batch plus the batch's history. Every slot must be inside the cache: this operator skips none, and writes
-        outside the cache for -1.
+        ``layout_q_out``: "TND" and "TND", "TND" and "NTD", or "NTD" and "NTD"; None is the default. The position of a
+        token is its index in its batch plus the batch's history. Every slot must be inside the cache: this operator
+        skips none, and writes outside the cache for -1.
 
         Arrays on the host or on the device as for scatter, and as asynchronous. Values (slots, batches, positions) are
-        checked where they are on the host. K and V caches may be views with equal first three strides; inputs may be
-        any views, which the operator copies; outputs must be dense.
+        checked where they are on the host. On the host all arrays may be any views. On the device K and V caches may be
+        views with equal first three strides and a dense last axis, inputs any views, which the operator copies, and
+        outputs must be dense.
 
         Returns (q_out, q_scale). Raises AclnnParameterError naming the argument, what was expected and what came,
         before anything is launched or changed; AbiMismatchError where the installed operator takes other arguments, or
@@ -317,7 +324,8 @@ class Session:
             "q_scale": q_scale,
         }
         attributes = Attributes.of(head_nums, layout_qkv, layout_q_out, epsilon)
-        return qkv_rms_norm_rope_cache_with_k_scale(self._device, self._stream(stream), arguments, attributes)
+        with self._device.bound():
+            return qkv_rms_norm_rope_cache_with_k_scale(self._device, self._stream(stream), arguments, attributes)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments
+from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments, exit_code
 from aclnn_kvcache.errors import AbiMismatchError, KvCacheError
 from aclnn_kvcache.native.library import Library, load
 from aclnn_kvcache.native.prototypes import declarations
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         if options.json:
             print(json.dumps({**document, "error": str(error)}, indent=2))
-        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
+        return exit_code(error)
     functions = [
         _describe(library, name) for name, p in declarations().prototypes.items() if p.header.startswith("aclnnop/")
     ]

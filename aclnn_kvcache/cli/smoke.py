@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments
+from aclnn_kvcache.cli.backend import RUNTIME_FAILURE, add_backend_arguments, exit_code
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.session import Session
 from aclnn_kvcache.smoke.cases import CASES
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
     except KvCacheError as error:
         report.error = str(error)
         print(error, file=sys.stderr)
-        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
+        return exit_code(error)
     watchdog.guard(session)
     try:
         report.describe(session)
@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
     except KvCacheError as error:
         report.error = str(error)
         print(error, file=sys.stderr)
-        return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE
+        return exit_code(error)
     finally:
         _give_back(session, report)
     say(summary(report))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -123,13 +122,14 @@ def run_on_host_arrays(
 
     If anything fails no array is changed, since all results are fetched before the first is written.
     """
-    with ExitStack() as cleanup:
-        copies = {}
-        for name, array in arrays.items():
-            copies[name] = empty(device, array.shape, array.dtype) if name in write_only else upload(device, array)
-            cleanup.callback(copies[name].close)
-        call(copies)
-        stream.synchronize()
-        results = [copies[name].numpy() for name in written]
+    # The copies free themselves when nothing refers to them: at once, or if a wait was interrupted when the stream has
+    # passed the work that uses them.
+    copies = {
+        name: empty(device, array.shape, array.dtype) if name in write_only else upload(device, array)
+        for name, array in arrays.items()
+    }
+    call(copies)
+    stream.synchronize()
+    results = [copies[name].numpy() for name in written]
     for name, result in zip(written, results, strict=True):
         arrays[name][...] = result

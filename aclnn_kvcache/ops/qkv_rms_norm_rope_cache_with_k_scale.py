@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from aclnn_kvcache.dtypes import FLOAT32, FP8_E4M3FN
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
 from aclnn_kvcache.layout import dense_strides
@@ -28,13 +27,12 @@ from aclnn_kvcache.ops.arguments import (
 from aclnn_kvcache.rules import qkv_rms_norm_rope_cache_with_k_scale as rules
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.overlap import check_overlap
+from aclnn_kvcache.rules.qkv_call import DTYPES, D
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
 
-OUTPUT_DTYPES = {"q_out": FP8_E4M3FN, "q_scale": FLOAT32}
 VALUES = ("slot_mapping", "query_start_loc", "seq_lens")
-HEAD_SIZE = 128
 
 
 class Attributes(NamedTuple):
@@ -51,17 +49,22 @@ class Attributes(NamedTuple):
                 raise ArgumentError(name, "a string", type(text).__name__)
         if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)):
             raise ArgumentError("epsilon", "a number", type(epsilon).__name__)
-        return cls(
-            _integers(head_nums), cast("str | None", layout_qkv), cast("str | None", layout_q_out), float(epsilon)
-        )
+        try:
+            value = float(epsilon)
+        except OverflowError as error:
+            raise ArgumentError("epsilon", "a number that a float holds", repr(epsilon)) from error
+        layouts = cast("tuple[str | None, str | None]", (layout_qkv, layout_q_out))
+        return cls(_integers(head_nums), *layouts, value)
 
 
 def _integers(head_nums: object) -> tuple[int, ...] | None:
     if head_nums is None:
         return None
     values = head_nums.tolist() if isinstance(head_nums, np.ndarray) else head_nums
-    if not isinstance(values, (list, tuple)) or not all(
-        isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values
+    if (
+        not isinstance(values, Sequence)
+        or isinstance(values, (str, bytes))
+        or not all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values)
     ):
         raise ArgumentError("head_nums", "a sequence of three integers (Nq, Nk, Nv)", repr(head_nums))
     return tuple(int(value) for value in values)
@@ -78,7 +81,7 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     specs = dict(zip(rules.TENSORS, specs_of(arguments, rules.TENSORS), strict=True))
     shapes = _output_shapes(specs["qkv"], attributes)
     for name, shape in shapes.items():
-        specs[name] = specs[name] or _dense_spec(shape, OUTPUT_DTYPES[name])
+        specs[name] = specs[name] or _dense_spec(shape, _dtype(name))
     raise_findings(rules.API, _check(tuple(specs.values()), attributes))
     present = cast("Mapping[str, TensorSpec]", specs)
     given = {name: array for name, array in arguments.items() if array is not None}
@@ -87,10 +90,15 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     findings = [*check_overlap(regions_of(given), written), *rules.check_values(present, values)]
     raise_findings(rules.API, [*findings, *_check_revision(device.library, attributes.head_nums or ())])
     if place == DEVICE:
-        outputs = {name: given.get(name) or memory.empty(device, shapes[name], OUTPUT_DTYPES[name]) for name in shapes}
+        outputs = {
+            name: given[name] if name in given else memory.empty(device, shape, _dtype(name))
+            for name, shape in shapes.items()
+        }
         _launch(device, stream, {**given, **outputs}, attributes)
     else:
-        outputs = {name: given.get(name, np.empty(shapes[name], OUTPUT_DTYPES[name])) for name in shapes}
+        outputs = {
+            name: given[name] if name in given else np.empty(shape, _dtype(name)) for name, shape in shapes.items()
+        }
         run_on_host_arrays(
             device,
             cast("Mapping[str, np.ndarray]", {**given, **outputs}),
@@ -115,13 +123,18 @@ def _check(specs: tuple[TensorSpec | None, ...], attributes: Attributes) -> list
     return rules.check(dict(zip(rules.TENSORS, specs, strict=True)), *attributes)
 
 
+def _dtype(output: str) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = DTYPES[output][0]
+    return dtype
+
+
 def _output_shapes(qkv: TensorSpec | None, attributes: Attributes) -> dict[str, tuple[int, ...]]:
     """Shapes of the outputs of a call whose qkv and attributes are right; of another, something for the rules."""
     token_major = (attributes.layout_qkv or "TND") == "TND"
     tokens = qkv.shape[0 if token_major else 1] if qkv is not None and len(qkv.shape) == 3 else 1
     heads = attributes.head_nums[0] if attributes.head_nums else 1
     rows = (tokens, max(heads, 1)) if attributes.layout_q_out == "TND" else (max(heads, 1), tokens)
-    return {"q_out": (*rows, HEAD_SIZE), "q_scale": rows}
+    return {"q_out": (*rows, D), "q_scale": rows}
 
 
 def _dense_spec(shape: Sequence[int], dtype: np.dtype[Any]) -> TensorSpec:

@@ -31,7 +31,11 @@ def _batches(call: Call) -> int | None:
 SHAPES: tuple[tuple[str, str, tuple[Extent, ...]], ...] = (
     ("cos_sin", "[MaxSeqLen, D]", (_ANY, _D)),
     ("slot_mapping", "[T]", (_T,)),
-    ("query_start_loc", "[B + 1] with at least one batch", (lambda call: max(2, call.shape("query_start_loc")[0]),)),
+    (
+        "query_start_loc",
+        "[B + 1] with at least one batch",
+        (lambda call: max(2, *call.shape("query_start_loc")[:1], 0),),
+    ),
     ("seq_lens", "[B]", (_batches,)),
     ("rotation", "[D, D]", (_D, _D)),
     ("v_scale", "[Nv]", (_NV,)),
@@ -44,7 +48,8 @@ SHAPES: tuple[tuple[str, str, tuple[Extent, ...]], ...] = (
 def _empty(call: Call) -> Iterator[Finding]:  # 3
     for name in TENSORS:
         if call.specs[name].is_empty:
-            message = f"{name} must not be empty, got {list(call.shape(name))}; without tokens do not call"
+            message = f"{name} must not be empty, got {list(call.shape(name))}"
+            message += "; without tokens do not call the operator" if name == "qkv" else ""
             yield Finding("empty", (name,), message, INVALID, "EZ0026")
 
 
@@ -106,7 +111,7 @@ def _gammas(call: Call) -> Iterator[Finding]:  # 13
 def _shapes(call: Call) -> Iterator[Finding]:  # 14, 15
     for name, symbols, extents in SHAPES:
         shape = call.shape(name)
-        want = [extent(call) if len(shape) == len(extents) else None for extent in extents]
+        want = [extent(call) for extent in extents]
         if len(shape) == len(want) and all(w in (None, got) for w, got in zip(want, shape, strict=True)):
             continue
         wanted = ", ".join("any" if w is None else str(w) for w in want)

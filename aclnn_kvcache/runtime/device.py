@@ -113,7 +113,7 @@ class Device:
         Idempotent. Everything is torn down even if a step fails; the first failure (a kernel fault that nobody had
         synchronised for, say) is raised at the end. With a timeout, in seconds, work that takes longer is given up.
         """
-        if not self._shut_door():
+        if not self._shut_door(timeout):
             return
         failures: list[KvCacheError] = []
         try:
@@ -144,7 +144,7 @@ class Device:
             self._closer = threading.get_ident()
         self._drop()
 
-    def _shut_door(self) -> bool:
+    def _shut_door(self, timeout: float | None) -> bool:
         """Keeps other threads out and waits for those inside; False if there is nothing left to close."""
         thread = threading.get_ident()
         with self._door:
@@ -152,11 +152,17 @@ class Device:
                 self.closed = True
                 return False
             if self._closer is not None and self._closer != thread:
-                self._door.wait_for(lambda: self.closed or self._closer is None)
+                self._door.wait_for(lambda: self.closed or self._closer is None, timeout)
                 return False
             self._closer = thread
-            self._door.wait_for(lambda: all(other == thread for other in self._inside))
-        return True
+            try:
+                is_empty = self._door.wait_for(lambda: all(other == thread for other in self._inside), timeout)
+            except BaseException:
+                self._open_door(closed=False)
+                raise
+        if not is_empty:
+            self._drop()
+        return is_empty
 
     def _open_door(self, *, closed: bool) -> None:
         with self._door:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+from contextlib import suppress
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING
 
-from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.errors import ArgumentError, SynchronizeTimeoutError
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.resource import Resource, destroy
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from aclnn_kvcache.runtime.stream import Stream
 
 SYNC, TIME_LINE = 0x1, 0x8
+SLICE = 1000
+"""Milliseconds of one native wait."""
+
 COMPLETE = 1  # of aclrtEventRecordedStatus, the one status enum where 0 means "not ready"
 
 
@@ -35,11 +40,11 @@ class Event(Resource):
     def record(self, stream: Stream) -> None:
         """Marks the end of what is queued on the stream now."""
         self.require_open()
-        if not isinstance(stream, Resource):
+        if getattr(stream, "noun", None) != "stream":
             raise ArgumentError("stream", "a Stream", type(stream).__name__)
         stream.require_open()
-        self.device.call("aclrtRecordEvent", self.handle, stream.handle)
         stream.retain(self)
+        self.device.call("aclrtRecordEvent", self.handle, stream.handle)
 
     def query(self) -> bool:
         """Whether the latest record has been passed; True for an event that was never recorded."""
@@ -51,7 +56,8 @@ class Event(Resource):
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits, at most ``timeout`` seconds. Raises SynchronizeTimeoutError, DeviceFaultError."""
         self.require_open()
-        self.device.call("aclrtSynchronizeEventWithTimeout", self.handle, milliseconds(timeout))
+        with self.device.bound():
+            wait(self.device, "aclrtSynchronizeEventWithTimeout", self.handle, milliseconds(timeout))
 
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds from the record of ``start`` to this one's; both must have been passed."""
@@ -60,6 +66,16 @@ class Event(Resource):
         result = ctypes.c_float()
         self.device.call("aclrtEventElapsedTime", ctypes.byref(result), start.handle, self.handle)
         return result.value
+
+
+def wait(device: Device, api: str, handle: int | None, limit: int) -> None:
+    """Waits in slices: within a native call Python handles no signal, Ctrl-C for one."""
+    while limit < 0 or limit > SLICE:
+        with suppress(SynchronizeTimeoutError):
+            device.call(api, handle, SLICE)
+            return
+        limit -= SLICE if limit > 0 else 0
+    device.call(api, handle, limit)
 
 
 def require_event(argument: str, event: object) -> None:
@@ -72,6 +88,6 @@ def milliseconds(timeout: float | None) -> int:
     """Seconds as CANN's timeouts take them: -1 is for ever, and 0 is refused, so the least is one millisecond."""
     if timeout is None:
         return -1
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not 0 <= float(timeout) < math.inf:
         raise ArgumentError("timeout", "seconds from 0 on, or None", repr(timeout))
-    return min(max(1, round(timeout * 1000)), 2**31 - 1)
+    return min(max(1, round(float(timeout) * 1000)), 2**31 - 1)

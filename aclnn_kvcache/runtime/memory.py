@@ -6,16 +6,14 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.errors import ArgumentError, ClosedError, OutOfDeviceMemory
+from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.process import forked
 from aclnn_kvcache.runtime.resource import Resource, destroy
 
 HUGE_FIRST = 0
@@ -46,12 +44,7 @@ class DeviceBuffer(Resource):
 
     def close(self) -> None:
         """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
-        try:
-            if not self.closed and not self.device.closed and not forked():
-                with suppress(ClosedError):
-                    self.device.settle(self)
-        finally:
-            super().close()
+        self.close_after(lambda: self.device.settle(self))
 
 
 def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
@@ -126,6 +119,10 @@ class DeviceArray:
     # NumPy would take the object for a scalar, and "in" would compare identities.
     __array_ufunc__ = None
     __contains__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ArgumentError("comparison", "host arrays", "a DeviceArray", "compare array.numpy(), with kv.compare say")
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]:
         raise ArgumentError("array", "a host array", "a DeviceArray", "array.numpy() makes a host copy")
@@ -145,12 +142,12 @@ class DeviceArray:
         Raises DeviceFaultError if that work failed, ClosedError.
         """
         self.buffer.require_open()
-        self.buffer.device.settle(self.buffer)
-        if not self.size:
-            return np.empty(self.shape, self.dtype)
-        low, high = layout.bounds(self.shape, self.strides)
-        span = np.empty(high - 1 + self.dtype.itemsize - low, np.uint8)
         with self.buffer.device.bound():
+            self.buffer.device.settle(self.buffer)
+            if not self.size:
+                return np.empty(self.shape, self.dtype)
+            low, high = layout.bounds(self.shape, self.strides)
+            span = np.empty(high - 1 + self.dtype.itemsize - low, np.uint8)
             source = self.ptr + low
             self.buffer.device.call("aclrtMemcpy", address(span), span.nbytes, source, span.nbytes, DEVICE_TO_HOST)
         view = np.ndarray(self.shape, self.dtype, span, -low, self.strides)

@@ -108,5 +108,5 @@ def _close_all() -> None:
     for closeable in list(_open_at_exit):
         try:
             closeable.close_at_exit()
-        except Exception:  # nobody is left to handle it, and the exit code is the program's
+        except (Exception, KeyboardInterrupt):  # nobody is left to handle it, and the exit code is the program's
             continue

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar
 
-from aclnn_kvcache.errors import ClosedError, KvCacheError
+from aclnn_kvcache.errors import ClosedError, DeviceFaultError, KvCacheError
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.process import forked
 
@@ -55,6 +55,23 @@ class Resource:
             return
         with suppress(ClosedError), self.device.bound():  # once the device is being closed, that destroys it
             self.release()
+
+    def close_after(self, wait: Callable[[], None]) -> None:
+        """Waits for the work that uses the handle, then closes. Work that failed has ended too, and is told afterwards;
+        an interrupted wait leaves everything as it is, since the work may still run."""
+        if self.closed or forked():
+            self.closed = True
+            return
+        fault: DeviceFaultError | None = None
+        try:
+            wait()
+        except ClosedError:  # the device is being closed, and waits itself
+            return
+        except DeviceFaultError as error:
+            fault = error
+        Resource.close(self)
+        if fault is not None:
+            raise fault
 
     def release(self) -> None:
         """Destroys the handle if it is still there, in whatever context is current."""

@@ -6,18 +6,13 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
-from contextlib import suppress
 from functools import partial
 
-from aclnn_kvcache.errors import ClosedError, DeviceFaultError, SynchronizeTimeoutError
+from aclnn_kvcache.errors import DeviceFaultError
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.event import Event, milliseconds, require_event
-from aclnn_kvcache.runtime.process import forked
+from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
 from aclnn_kvcache.runtime.resource import Resource, destroy
 from aclnn_kvcache.runtime.workspace import Workspace
-
-SLICE = 1000
-"""Milliseconds of one native wait."""
 
 FLIGHT = 64
 """Objects kept per event; larger means fewer events and later release."""
@@ -38,8 +33,7 @@ class Stream(Resource):
         self.borrowed = handle is not None
         self.lock = threading.RLock()
         self.workspace = Workspace(device)
-        self._flights: deque[tuple[Event | None, list[object]]] = deque()
-        self._flight: list[object] = []
+        self._flights: deque[_Flight] = deque([_Flight()])
         self._spare_events: list[Event] = []
         made = ctypes.c_void_p(handle)
         with device.bound():
@@ -56,23 +50,14 @@ class Stream(Resource):
         """
         self.require_open()
         limit = milliseconds(timeout)
-        with self.lock:
-            last = self._end_flight(None)
-        try:
-            self._wait(limit)
-        except DeviceFaultError:
-            self._land(last)
-            raise
+        last = self._end_flight()
+        with self.device.bound():
+            try:
+                wait(self.device, "aclrtSynchronizeStreamWithTimeout", self.handle, limit)
+            except DeviceFaultError:
+                self._land(last)
+                raise
         self._land(last)
-
-    def _wait(self, limit: int) -> None:
-        """Waits in slices: within a native call Python handles no signal, Ctrl-C for one."""
-        while limit < 0 or limit > SLICE:
-            with suppress(SynchronizeTimeoutError):
-                self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, SLICE)
-                return
-            limit -= SLICE if limit > 0 else 0
-        self.device.call("aclrtSynchronizeStreamWithTimeout", self.handle, limit)
 
     def query(self) -> bool:
         """Whether all queued work is done."""
@@ -85,55 +70,66 @@ class Stream(Resource):
         """Work queued from now on starts after the event's latest record has been passed."""
         self.require_open()
         require_event("event", event)
-        self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
         self.retain(event)
+        self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
 
     def retain(self, *objects: object) -> None:
-        """Keeps the objects alive until the stream has passed what is queued now."""
+        """Keeps the objects alive until the stream has passed all that is queued before the next ``mark``."""
         with self.lock:
-            self._flight.extend(objects)
-            if len(self._flight) >= FLIGHT:
-                event = self._spare_events.pop() if self._spare_events else Event(self.device)
-                self.device.call("aclrtRecordEvent", event.handle, self.handle)
-                self._end_flight(event)
-                while self._flights and (first := self._flights[0][0]) is not None and first.query():
-                    self._spare_events.append(first)
-                    self._flights.popleft()
+            self._flights[-1].objects.extend(objects)
+
+    def mark(self) -> None:
+        """Now and then records an event behind what is queued, and releases what the events before it have passed."""
+        with self.lock:
+            if len(self._flights[-1].objects) < FLIGHT:
+                return
+            event = self._spare_events.pop() if self._spare_events else Event(self.device)
+            self.device.call("aclrtRecordEvent", event.handle, self.handle)
+            self._end_flight().event = event
+            while (first := self._flights[0].event) is not None and first.query():
+                self._spare_events.append(first)
+                self._flights.popleft()
 
     def uses(self, thing: object) -> bool:
         """Whether queued work that was not seen to end uses this object."""
         with self.lock:
-            return any(thing is kept for _, flight in (*self._flights, (None, self._flight)) for kept in flight)
+            return any(thing is kept for flight in self._flights for kept in flight.objects)
 
     def settle(self, timeout: float | None = None) -> None:
         # A borrowed stream may be gone by now if nothing of ours is queued on it.
-        if not self.closed and (not self.borrowed or self._flight or self._flights):
+        if not self.closed and (not self.borrowed or any(flight.objects for flight in self._flights)):
             self.synchronize(timeout)
 
     def close(self) -> None:
         """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
+        self.close_after(self.settle)
         if self.closed:
-            return
-        try:
-            if not self.device.closed and not forked():
-                with suppress(ClosedError):
-                    self.settle()
-        finally:
-            super().close()
             self.workspace.close()
             for event in self._spare_events:
                 event.close()
 
-    def _end_flight(self, event: Event | None) -> list[object]:
-        flight, self._flight = self._flight, []
-        self._flights.append((event, flight))
-        return flight
+    def _end_flight(self) -> _Flight:
+        """Starts another flight and returns the one before. One step at a time, each harmless if it is the last."""
+        with self.lock:
+            ended = self._flights[-1]
+            self._flights.append(_Flight())
+            return ended
 
-    def _land(self, last: list[object]) -> None:
+    def _land(self, last: _Flight) -> None:
         """Releases everything up to this flight, unless another synchronise has."""
         with self.lock:
-            position = next((i for i, (_, flight) in enumerate(self._flights) if flight is last), -1)
+            position = next((i for i, flight in enumerate(self._flights) if flight is last), -1)
             for _ in range(position + 1):
-                event, _flight = self._flights.popleft()
-                if event is not None:
-                    self._spare_events.append(event)
+                flight = self._flights.popleft()
+                if flight.event is not None:
+                    self._spare_events.append(flight.event)
+
+
+class _Flight:
+    """Objects in use by queued work up to an event, or up to the next synchronise where there is none."""
+
+    __slots__ = ("event", "objects")
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        self.objects: list[object] = []

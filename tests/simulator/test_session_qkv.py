@@ -266,3 +266,8 @@ def test_a_stray_slot_on_the_device_is_a_fault_at_the_synchronise(session: kv.Se
     with pytest.raises(kv.DeviceFaultError) as caught:
         session.stream.synchronize()
     assert caught.value.status == 507015
+
+
+def test_a_number_that_no_float_holds(session: kv.Session, call: dict[str, Any]) -> None:
+    error = refused(session, call, kv.ArgumentError, epsilon=10**400)
+    assert "epsilon: expected a number that a float holds" in str(error)

@@ -105,4 +105,5 @@ def test_no_hint_where_nothing_is_to_be_said(dtype):
 
 
 def test_no_fp8_hint_where_fp8_is_not_expected():
-    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32)]) == ""
+    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32)]) == "array.astype('int32') converts it"
+    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32), np.dtype(np.int64)]) == ""
