@@ -45,16 +45,17 @@ def compare(
     before: the array as it was before the call; then the report tells rows that should have changed from rows that
     should not, and the latter must have kept every byte, whatever the rule, and count in no histogram or share.
 
-    Raises TypeError for what is no NumPy array, for different dtypes, for objects and for a dtype that the rule does
-    not compare; ValueError for different shapes, for a rule that does not exist and for limits that are none.
+    Raises TypeError for what is no NumPy array (a masked one is none), for different dtypes, for objects and for a
+    dtype that the rule does not compare; ValueError for different shapes, for a rule that does not exist and for
+    limits that are none.
     """
     tolerant: dict[str, Tolerant] = {"fp8": Fp8(max_steps, max_share), "relative": Relative(rtol)}
     rules: dict[str, Rule] = {"exact": Exact(), **tolerant}
-    if rule not in rules:
+    if not isinstance(rule, str) or rule not in rules:
         raise ValueError(f"rule: expected one of {', '.join(map(repr, rules))}, got {rule!r}")
     arrays = {"expected": expected, "actual": actual} | ({} if before is None else {"before": before})
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
+        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
             raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
         if array.dtype.hasobject:
             raise TypeError(f"{name}: expected a dtype made of bytes, got {array.dtype}")

@@ -58,6 +58,9 @@ class Exact:
         return same
 
 
+_NUMBERS = (int, float, np.integer, np.floating)
+
+
 class Fp8:
     """FP8 codes at most `max_steps` apart in the order of the numbers; any NaN equals any NaN and nothing else.
 
@@ -67,7 +70,7 @@ class Fp8:
     def __init__(self, max_steps: int, max_share: float) -> None:
         if not (isinstance(max_steps, int | np.integer) and max_steps >= 0):
             raise ValueError(f"max_steps: expected a whole number from 0 on, got {max_steps!r}")
-        if not 0 <= max_share <= 1:
+        if not (isinstance(max_share, _NUMBERS) and 0 <= max_share <= 1):
             raise ValueError(f"max_share: expected a share from 0 to 1, got {max_share!r}")
         self._limits = int(max_steps), float(max_share)
         self._counts = np.zeros(_APART + 1, np.int64)
@@ -97,7 +100,7 @@ class Relative:
     """Numbers with abs(actual - expected) <= rtol * abs(expected); NaN equals NaN, an infinity itself."""
 
     def __init__(self, rtol: float) -> None:
-        if not (isfinite(rtol) and rtol >= 0):
+        if not (isinstance(rtol, _NUMBERS) and isfinite(rtol) and rtol >= 0):
             raise ValueError(f"rtol: expected a finite number from 0 on, got {rtol!r}")
         self._rtol = float(rtol)
         self._compared = self._beyond = 0

@@ -29,7 +29,7 @@ def check_arrays(
     extents = dict(known or {})
     for name, (axes, dtypes) in table.items():
         array = arguments[name]
-        if not isinstance(array, np.ndarray):
+        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
             raise TypeError(f"{name}: expected a NumPy array, got {type(array).__name__}")
         if array.dtype not in dtypes:
             raise TypeError(f"{name}: expected {' or '.join(map(str, dtypes))}, got {array.dtype}{_hint(dtypes[0])}")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes and values that the fused operator leaves undefined, or refuses; the oracle has no answer to them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Real
 
 import numpy as np
 
@@ -12,9 +13,11 @@ _LAYOUT_PAIRS = (("TND", "TND"), ("TND", "NTD"), ("NTD", "NTD"))
 
 def check_head_nums(head_nums: Sequence[int] | Array) -> tuple[int, int, int]:
     """Nq, Nk and Nv. Raises TypeError for what are no integers, ValueError unless they are three, > 0, and Nk = Nv."""
+    if not isinstance(head_nums, Iterable):
+        raise TypeError(f"head_nums: expected a sequence of integers, got {type(head_nums).__name__}")
     counts = list(head_nums)
     for count in counts:
-        if not isinstance(count, int | np.integer):
+        if not isinstance(count, int | np.integer) or isinstance(count, bool):
             raise TypeError(f"head_nums: expected integers, got {count!r} of type {type(count).__name__}")
     if len(counts) != 3 or min(counts) <= 0 or counts[1] != counts[2]:
         raise ValueError(f"head_nums: expected three counts Nq, Nk, Nv above 0 with Nk = Nv, got {counts}")
@@ -32,9 +35,11 @@ def check_layouts(layout_qkv: str | None, layout_q_out: str | None) -> tuple[str
 
 
 def check_epsilon(epsilon: float) -> np.float32:
-    """Epsilon as the operator takes it, in float32. Raises ValueError unless that is finite and not negative."""
+    """Epsilon in float32, as the operator takes it. Raises TypeError, or ValueError unless finite and not negative."""
+    if not isinstance(epsilon, Real) or isinstance(epsilon, bool):
+        raise TypeError(f"epsilon: expected a number, got {type(epsilon).__name__}")
     with np.errstate(all="ignore"):
-        eps: np.float32 = np.float32(epsilon)
+        eps: np.float32 = np.float32(min(epsilon, 1e300))  # an integer may be too large for any float
     if not (np.isfinite(eps) and epsilon >= 0):
         raise ValueError(f"epsilon: expected a finite float32 that is not negative, got {epsilon!r}")
     return eps

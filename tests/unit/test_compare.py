@@ -289,3 +289,23 @@ def test_only_arrays_made_of_bytes():
         compare([1, 2], np.zeros(2))
     with pytest.raises(TypeError, match=r"^expected: expected a NumPy array, got NoneType$"):
         compare(np.zeros(2), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"rule": []}, "rule: expected one of"),
+        ({"rule": None}, "rule: expected one of"),
+        ({"rtol": "x"}, "rtol: expected a finite number"),
+        ({"rtol": None}, "rtol: expected a finite number"),
+        ({"max_share": "x"}, "max_share: expected a share"),
+    ],
+)
+def test_options_of_another_type_are_named(options, text):
+    with pytest.raises(ValueError, match=text):
+        compare(np.zeros(2), np.zeros(2), **options)
+
+
+def test_a_mask_is_not_ignored():
+    with pytest.raises(TypeError, match="actual: expected a NumPy array, got MaskedArray"):
+        compare(np.ma.masked_array([1.0, 2.0]), np.ones(2))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aclnn_kvcache import oracle
 from aclnn_kvcache.oracle.fp8 import to_e4m3fn
+from aclnn_kvcache.oracle.qkv_values import check_epsilon, check_head_nums
 
 BF16, E4M3FN, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn), np.float32
 ORDER = (
@@ -705,3 +706,28 @@ def test_non_finite_rows_checks_its_arguments():
         ValueError, match=r"^qkv: expected shape \[Nq\+Nk\+Nv, T, 128\] = \(3, 1, 128\), got \(4, 1, 128\)"
     ):
         oracle.non_finite_rows(np.zeros((4, 1, 128), BF16), (1, 1, 1), "NTD")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("head_nums", None),
+        ("head_nums", 8),
+        ("head_nums", (True, 1, 1)),
+        ("head_nums", (1.0, 1, 1)),
+        ("epsilon", "1e-6"),
+        ("epsilon", True),
+        ("epsilon", 1j),
+        ("epsilon", [1e-6]),
+    ],
+)
+def test_options_of_another_type_are_named(option, value):
+    checks = {"head_nums": check_head_nums, "epsilon": check_epsilon}
+    with pytest.raises(TypeError, match=f"^{option}: expected "):
+        checks[option](value)
+
+
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 10**400])
+def test_epsilons_that_are_none(value):
+    with pytest.raises(ValueError, match=r"^epsilon: expected a finite float32"):
+        check_epsilon(value)
