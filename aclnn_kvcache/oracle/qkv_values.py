@@ -2,7 +2,6 @@
 """Attributes and values that the fused operator leaves undefined, or refuses; the oracle has no answer to them."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Real
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def check_layouts(layout_qkv: str | None, layout_q_out: str | None) -> tuple[str
 
 def check_epsilon(epsilon: float) -> np.float32:
     """Epsilon in float32, as the operator takes it. Raises TypeError, or ValueError unless finite and not negative."""
-    if not isinstance(epsilon, Real) or isinstance(epsilon, bool):
+    if not isinstance(epsilon, int | float | np.integer | np.floating) or isinstance(epsilon, bool):
         raise TypeError(f"epsilon: expected a number, got {type(epsilon).__name__}")
     with np.errstate(all="ignore"):
         eps: np.float32 = np.float32(min(epsilon, 1e300))  # an integer may be too large for any float
