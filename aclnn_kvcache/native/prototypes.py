@@ -66,10 +66,6 @@ class Prototype(NamedTuple):
         arguments = ", ".join(_spell(p.c_type, p.name) for p in self.parameters) or "void"
         return f"{_spell(self.c_result, self.name)}({arguments})"
 
-    def types(self) -> tuple[str, ...]:
-        """Result and parameter types: what the calling convention sees."""
-        return (self.c_result, *(p.c_type for p in self.parameters))
-
 
 class Declarations:
     """Everything that a set of headers declares."""

@@ -269,7 +269,8 @@ def test_a_type_that_cannot_be_passed_is_an_error_that_names_it(declaration, nam
 
 def test_types_ignore_const_and_spacing_and_see_everything_else():
     def types(arguments):
-        return read(f"aclnnStatus f({arguments});").prototypes["f"].types()
+        prototype = read(f"aclnnStatus f({arguments});").prototypes["f"]
+        return prototype.c_result, [parameter.c_type for parameter in prototype.parameters]
 
     assert types("const aclTensor *x, int64_t n") == types("aclTensor* y,\n  const int64_t m")
     assert types("aclTensor *x") != types("aclTensor **x")
