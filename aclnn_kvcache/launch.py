@@ -66,8 +66,8 @@ def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stre
     None. Descriptors and device memory stay alive until the stream has passed the call.
     """
     with device.bound(), stream.lock:
+        stream.mark()
         descriptors = Descriptors(device, arguments)
         # Before the launch: an interrupt behind it must not free what the kernel uses.
         stream.retain(descriptors, *(argument.buffer for argument in arguments if isinstance(argument, DeviceArray)))
         Executor(device, operator, descriptors.values).run(stream)
-        stream.mark()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE, add_backend_arguments, exit_code
@@ -61,16 +60,13 @@ def run(options: argparse.Namespace) -> int:
     report = Report(seed=options.seed)
     # With --json standard output holds the document and nothing else.
     screen = sys.stderr if options.json else sys.stdout
-    with ExitStack() as cleanup:
-        watchdog = cleanup.enter_context(Watchdog(options.timeout, RUNTIME_FAILURE))
-        code = _run(options, report, screen, watchdog)
-        watchdog.finish()
-    report.exit_code = code
+    with Watchdog(options.timeout, RUNTIME_FAILURE) as watchdog:
+        report.exit_code = _run(options, report, screen, watchdog)
     if options.json:
         print(as_json(report))
     if options.junit:
         options.junit.write_text(as_junit(report), encoding="utf-8")
-    return code
+    return report.exit_code
 
 
 def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: Watchdog) -> int:

@@ -69,13 +69,15 @@ class Device:
         with self.bound():
             check(getattr(self.library, api)(*arguments), api, self.library.aclGetRecentErrMsg)
 
-    def enter(self) -> None:
+    def enter(self) -> int:
+        """How deep the calling thread is inside then."""
         refuse_after_fork()
         thread = threading.get_ident()
         with self._door:
             if self.closed or (self._closer not in (None, thread) and thread not in self._inside):
                 raise ClosedError(f"the session on device {self.id} is closed; open a new one")
-            self._inside[thread] = self._inside.get(thread, 0) + 1
+            depth = self._inside[thread] = self._inside.get(thread, 0) + 1
+            return depth
 
     def leave(self) -> None:
         thread = threading.get_ident()
@@ -221,7 +223,8 @@ class _Binding:
 
     def __enter__(self) -> None:
         device = self.device
-        device.enter()
+        if device.enter() > 1:
+            return  # bound already
         try:
             current = current_context(device.library)
             if current != device.context:

@@ -86,9 +86,11 @@ class Stream(Resource):
             event = self._spare_events.pop() if self._spare_events else Event(self.device)
             self.device.call("aclrtRecordEvent", event.handle, self.handle)
             self._end_flight().event = event
-            while (first := self._flights[0].event) is not None and first.query():
-                self._spare_events.append(first)
-                self._flights.popleft()
+            for flight in list(self._flights):
+                if flight.event is not None:
+                    if not flight.event.query():
+                        return
+                    self._land(flight)
 
     def uses(self, thing: object) -> bool:
         """Whether queued work that was not seen to end uses this object."""
@@ -109,11 +111,12 @@ class Stream(Resource):
                 event.close()
 
     def _end_flight(self) -> _Flight:
-        """Starts another flight and returns the one before. One step at a time, each harmless if it is the last."""
+        """Starts another flight, unless the last is empty, and returns the one before. One step at a time, each
+        harmless if an interrupt makes it the last."""
         with self.lock:
-            ended = self._flights[-1]
-            self._flights.append(_Flight())
-            return ended
+            if self._flights[-1].objects or len(self._flights) == 1:
+                self._flights.append(_Flight())
+            return self._flights[-2]
 
     def _land(self, last: _Flight) -> None:
         """Releases everything up to this flight, unless another synchronise has."""

@@ -111,6 +111,24 @@ def test_many_calls_without_a_synchronise_hold_bounded_memory(session: kv.Sessio
     expect(arrays, caches)
 
 
+def test_waits_that_time_out_do_not_keep_what_later_events_release(session: kv.Session, sim: Any, held: Any) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    for _ in range(3):
+        with pytest.raises(kv.SynchronizeTimeoutError):
+            session.stream.synchronize(0.001)
+    held.aclsim_release_streams()
+    for _ in range(200):
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+    while not session.stream.query():
+        pass
+    for _ in range(16):  # one more mark, whose look finds all that was passed
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+    assert sim.counter("ACLSIM_LIVE_TENSORS") <= 7 * 32
+    expect(arrays, device)
+
+
 def test_views_of_one_allocation(session: kv.Session) -> None:
     """K and V rows interleaved, scales transposed: written where the bases say, gaps untouched."""
     arrays = host_arrays()
