@@ -3,25 +3,62 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from aclnn_kvcache import layout
+from aclnn_kvcache.dtypes import AnyDtype, dtype_of, format_of
+from aclnn_kvcache.errors import ArgumentError
 
 ND = 2
 
 
-class TensorSpec(NamedTuple):
-    """A tensor without its values. ``strides`` and ``offset`` count elements; ``storage`` is the number of elements
-    of the allocation behind it; ``format`` is CANN's aclFormat."""
-
+class _TensorSpec(NamedTuple):
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: AnyDtype
     strides: tuple[int, ...]
     offset: int
     storage: int
-    format: int = ND
+    format: int
+
+
+class TensorSpec(_TensorSpec):
+    """A tensor without its values: what ``check_call`` takes where there is no array.
+
+    ``shape``: extents. ``dtype``: a NumPy dtype, or a name, NumPy's or CANN's ("bfloat16", "BF16", "ACL_BF16").
+    ``strides``: one per axis, in elements; dense if None. ``offset``: of the first element in its allocation, in
+    elements. ``storage``: how many elements the allocation has, as a number or as dimensions; those of the shape if
+    None. ``format``: CANN's aclFormat, by number or name ("ND", "FRACTAL_NZ").
+
+    Negative extents, strides and offsets are taken, as CANN takes them: the rules speak of them.
+    Raises ArgumentError for what is none of this.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        shape: int | Sequence[int],
+        dtype: Any,
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        storage: int | Sequence[int] | None = None,
+        format: int | str = ND,
+    ) -> TensorSpec:
+        extents = _integers("shape", shape)
+        steps = layout.dense_strides(extents) if strides is None else _integers("strides", strides)
+        if len(steps) != len(extents):
+            raise ArgumentError("strides", f"{len(extents)} element counts, one per axis", repr(strides))
+        try:
+            kind, number = dtype_of(dtype), format_of(format)
+        except TypeError as error:
+            raise ArgumentError("dtype or format", "a dtype, or a name of CANN's", str(error)) from error
+        elements = math.prod(extents) if storage is None else math.prod(_integers("storage", storage))
+        (start,) = _integers("offset", offset)
+        return cls._make((extents, kind, steps, start, elements, number))
 
     @property
     def is_empty(self) -> bool:
@@ -40,14 +77,15 @@ class TensorSpec(NamedTuple):
     def is_outside(self) -> bool:
         """Whether an element lies outside the allocation."""
         low, high = self.reach
-        return not self.is_empty and (low < 0 or high > self.storage)
+        return min(self.shape, default=1) > 0 and (low < 0 or high > self.storage)
 
 
 class Finding(NamedTuple):
     """One broken rule.
 
-    ``status`` is what CANN's phase 1 answers to it, 0 where CANN does not check; ``ez`` the code in CANN's message, if
-    there is one; ``arguments`` the parameters concerned, under this package's names.
+    ``rule`` is its id in the operator's table; ``arguments`` the parameters concerned, under this package's names;
+    ``message`` says what was expected, what came and what to do. ``status`` is what CANN's phase 1 answers to it, 0
+    where CANN does not check; ``ez`` the code in CANN's message, if there is one.
     """
 
     rule: str
@@ -55,3 +93,12 @@ class Finding(NamedTuple):
     message: str
     status: int = 0
     ez: str | None = None
+
+
+def _integers(argument: str, values: object) -> tuple[int, ...]:
+    parts = [values] if isinstance(values, (int, np.integer)) else values
+    if not isinstance(parts, Sequence) or not all(
+        isinstance(part, (int, np.integer)) and not isinstance(part, bool) for part in parts
+    ):
+        raise ArgumentError(argument, "an integer or a sequence of integers", repr(values))
+    return tuple(int(part) for part in parts)

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "layout": set(),
     "oracle": set(),
     "compare": BASE,
-    "rules": BASE,
+    "rules": {"errors", *BASE},
     "errors": BASE,
     "native": {TOP, *NATIVE},
     "runtime": RUNTIME,

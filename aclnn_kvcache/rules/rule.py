@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rule as a row of a table, the call that it looks at, and the contract of an operator that the rows make up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.overlap import Region
+
+NULL, INVALID, INNER = 161001, 161002, 561103
+
+
+class Unanswerable(Exception):
+    """A rule cannot be asked: an argument that it needs is missing or has another rank. Another rule says so."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the rules see of a call."""
+
+    specs: Mapping[str, TensorSpec | None]
+    """Every tensor of the operator by name."""
+    attributes: Mapping[str, Any]
+    """Every attribute of the operator by name."""
+    values: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """The integer tensors whose values are on the host."""
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    """The memory of the tensors for which it is known."""
+
+    def spec(self, name: str) -> TensorSpec:
+        spec = self.specs[name]
+        if spec is None:
+            raise Unanswerable
+        return spec
+
+    def shape(self, name: str, rank: int) -> tuple[int, ...]:
+        shape = self.spec(name).shape
+        if len(shape) != rank:
+            raise Unanswerable
+        return shape
+
+
+class Rule(NamedTuple):
+    """One thing that must hold."""
+
+    id: str
+    arguments: tuple[str, ...]
+    expected: str
+    """What must hold, as a sentence."""
+    source: str
+    """Where it is written: a line of CANN's phase 1, or what of the kernel makes it necessary."""
+    broken: Callable[[Call], Iterable[str]]
+    """What is to be said of a call that breaks it: got, expected, what to do. May raise Unanswerable."""
+    status: int = 0
+    """What CANN's phase 1 answers; 0 where it does not check."""
+    ez: str | None = None
+    """The code in CANN's message, if it has one."""
+
+    def find(self, call: Call) -> Iterator[Finding]:
+        try:
+            for message in self.broken(call):
+                yield Finding(self.id, self.arguments, message, self.status, self.ez)
+        except Unanswerable:
+            return
+
+
+class Contract(NamedTuple):
+    """An operator: its arguments by this package's names, and its rules in CANN's order of checks."""
+
+    name: str
+    """That of the method, such as ``scatter_pa_kv_cache_with_k_scale``."""
+    api: str
+    """That of the C function of phase 2."""
+    parameters: tuple[str, ...]
+    """Tensors and attributes in the order of the C function, without its out-parameters."""
+    tensors: tuple[str, ...]
+    caches: tuple[str, ...]
+    """Tensors that are changed in place."""
+    outputs: tuple[str, ...]
+    """Tensors that are only written."""
+    attributes: Mapping[str, Any]
+    """What the method's keywords that are no tensors stand for when they are left out."""
+    layout_rules: tuple[Rule, ...]
+    """Rules on specs and attributes."""
+    data_rules: tuple[Rule, ...]
+    """Rules on values and memory, of which CANN checks none."""
+    answers_success_early: Callable[[Call], bool]
+    """Whether CANN answers 0 without looking at anything but NULL."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.layout_rules + self.data_rules
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return self.caches + self.outputs
+
+    def check_layout(self, call: Call) -> list[Finding]:
+        """All that is wrong with specs and attributes, in CANN's order: the first status that is not 0 is CANN's."""
+        found = _find(self.layout_rules, call)
+        if found and self.answers_success_early(call):
+            return [finding._replace(status=0, ez=None) for finding in found]
+        return found
+
+    def check_data(self, call: Call) -> list[Finding]:
+        """All that is wrong with values and memory, as far as the call knows them."""
+        return _find(self.data_rules, call)
+
+    def check(self, call: Call) -> list[Finding]:
+        return self.check_layout(call) + self.check_data(call)
+
+
+def _find(rules: Iterable[Rule], call: Call) -> list[Finding]:
+    return [finding for rule in rules for finding in rule.find(call)]
