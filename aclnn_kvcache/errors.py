@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from aclnn_kvcache.status import ADVICE, describe
+
+
+PHASE_1 = "GetWorkspaceSize"
+"""An operator's first function is named like its second, with this behind."""
 
 
 class KvCacheError(Exception):
@@ -18,6 +25,10 @@ class KvCacheError(Exception):
     def _rebuilt_from(self) -> tuple[Any, ...]:
         """The arguments that make this object again."""
         return self.args
+
+    def report(self) -> str:
+        """The text, with all that is known beside it."""
+        return str(self)
 
 
 class LibraryNotFoundError(KvCacheError, OSError):
@@ -59,29 +70,140 @@ class ArgumentError(KvCacheError, ValueError):
         return self.argument, self.expected, self.got, self.action
 
 
+class ArgumentFacts(NamedTuple):
+    """A tensor of a call, as errors and launch records keep it."""
+
+    name: str
+    place: str
+    """"host", "device", or "NULL" for a tensor that was not given; then the rest is empty."""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    """In elements, as the operator sees them."""
+    contiguous: bool = True
+
+    def __str__(self) -> str:
+        if not self.dtype:
+            return f"{self.name:<16} {self.place}"
+        state = "contiguous" if self.contiguous else "not contiguous"
+        return f"{self.name:<16} {self.place:<6} {self.dtype:<13} {list(self.shape)} strides {list(self.strides)} {state}"
+
+
+class LaunchFacts(NamedTuple):
+    """A call that was queued on a stream."""
+
+    number: int
+    """Counts the launches on the stream, from 1."""
+    operator: str
+    arguments: tuple[ArgumentFacts, ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.operator} (launch {self.number})"
+
+    def __str__(self) -> str:
+        return "\n".join([self.name, *_table(self.arguments, self.attributes)])
+
+
+def _table(arguments: Iterable[ArgumentFacts], attributes: Iterable[tuple[str, Any]]) -> list[str]:
+    return [*(f"  {row}" for row in arguments), *(f"  {name:<16} {value!r}" for name, value in attributes)]
+
+
+Described: TypeAlias = "tuple[tuple[ArgumentFacts, ...], tuple[tuple[str, Any], ...]]"
+"""Arguments and attributes of a call."""
+
+
+class Verdict(NamedTuple):
+    """What an ambiguous status comes from, judged by evidence."""
+
+    blame: str
+    """"arguments", "installation", "device" or "unknown"."""
+    headline: str
+    """The cause in one sentence."""
+    evidence: tuple[str, ...]
+    cure: str
+
+
 class AclError(KvCacheError):
     """A call into CANN answered a status that is not 0.
 
-    Attributes: ``api`` (the C function), ``status`` (its number), ``name`` (its C name), ``library_message`` (what the
-    library said on this thread, or an empty string).
+    The text says what happened, why and what to do, the first line being enough to act on; what else is known hangs on
+    the exception as notes (``report`` has both). As attributes, empty where unknown: ``api`` (the C function), ``status``
+    (its number), ``name`` (its C name), ``operator`` (C name), ``phase`` (1 sizing, 2 launch), ``arguments`` (a tuple of
+    ArgumentFacts), ``attributes``, ``findings`` (the broken rules), ``verdict``, ``launches`` (LaunchFacts of what was
+    queued since the last good synchronise, for a late fault), ``library_message`` (what the library said on this thread),
+    ``library`` (path), ``cann_version``, ``log`` (where CANN writes its log).
     """
 
+    operator: str = ""
+    arguments: tuple[ArgumentFacts, ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
+    findings: tuple[Any, ...] = ()
+    verdict: Verdict | None = None
+    launches: tuple[LaunchFacts, ...] = ()
+    library: str = ""
+    cann_version: str = ""
+    log: str = ""
+    detail: str = ""
+    """What only the caller knows of this failure, for the first line."""
+
     def __init__(self, api: str, status: int, library_message: str = "") -> None:
-        known = describe(status)
-        self.api, self.status, self.name, self.library_message = api, status, known.name, library_message
-        lines = [f"{api} answered {status} {known.name}: {known.meaning}"]
-        if status in ADVICE:
-            lines += [f"  usual cause: {ADVICE[status].causes}", f"  what to do: {ADVICE[status].action}"]
-        if library_message:
-            lines += ["  the library says:", *(f"    {line}" for line in library_message.splitlines())]
-        super().__init__("\n".join(lines))
+        super().__init__()
+        self.args = api, status, library_message  # set, not passed: OSError, a base of some, would take them apart
+        self.api, self.status, self.name, self.library_message = api, status, describe(status).name, library_message
+        if api.startswith("aclnn"):
+            self.operator = api.removesuffix(PHASE_1)
 
-    def add_detail(self, detail: str) -> None:
-        """Adds a line to the text: what only the caller knows."""
-        self.args = (f"{self}\n  {detail}",)
+    @property
+    def phase(self) -> int | None:
+        """1 where sizing failed, 2 where the launch did, None for what belongs to no operator or failed later."""
+        if not self.api.startswith("aclnn"):
+            return None
+        return 1 if self.api.endswith(PHASE_1) else 2
 
-    def _rebuilt_from(self) -> tuple[Any, ...]:
-        return self.api, self.status, self.library_message
+    def _lines(self) -> list[str]:
+        known = describe(self.status)
+        head = f"{self.api} answered {self.status} {self.name}: {known.meaning}"
+        if self.verdict:
+            lines = [f"{head}. {self.verdict.headline}", *(f"  evidence: {fact}" for fact in self.verdict.evidence)]
+            lines.append(f"  what to do: {self.verdict.cure}")
+        else:
+            lines = [f"{head}; {self.detail}" if self.detail else head]
+            if self.status in ADVICE:
+                lines += [
+                    f"  usual cause: {ADVICE[self.status].causes}",
+                    f"  what to do: {ADVICE[self.status].action}",
+                ]
+        if self.library_message:
+            lines += ["  the library says:", *(f"    {line}" for line in self.library_message.splitlines())]
+        return lines
+
+    def __str__(self) -> str:
+        # Before 3.11 Python does not print notes.
+        return "\n".join(self._lines()) if sys.version_info >= (3, 11) else self.report()
+
+    def notes(self) -> list[str]:
+        """What else is known, a note each."""
+        notes = [str(launch) for launch in self.launches]
+        if self.launches:
+            notes.insert(0, f"launches since the last good synchronise of the stream (the last {len(self.launches)}):")
+        if self.arguments:
+            notes.append("\n".join([f"arguments of {self.operator}:", *_table(self.arguments, self.attributes)]))
+        if self.library:
+            notes.append(f"library: {self.library}, CANN {self.cann_version or 'unknown'}")
+        if self.log:
+            notes.append(f"CANN's log: {self.log}")
+        return notes
+
+    def report(self) -> str:
+        """Text and notes."""
+        return "\n".join([*self._lines(), *self.notes()])
+
+    def attach(self, **facts: Any) -> None:
+        """Sets attributes that were not known where the error was made, and renews the notes that tracebacks show."""
+        vars(self).update(facts)
+        self.__notes__ = self.notes()
 
 
 class AclnnParameterError(AclError, ValueError):
@@ -94,15 +216,18 @@ class AclnnParameterError(AclError, ValueError):
     def __init__(self, api: str, status: int, library_message: str = "", findings: Sequence[Any] = ()) -> None:
         super().__init__(api, status, library_message)
         self.findings = tuple(findings)
-        if self.findings:
-            cann = f"CANN would answer {status} {self.name}" if status else "CANN does not check this and would go on"
-            lines = [f"{api}: {self.findings[0].message}"]
-            lines += [f"  also: {finding.message}" for finding in self.findings[1:]]
-            lines += [f"  {cann}. Nothing was launched and nothing was changed."]
-            self.args = ("\n".join(lines),)
 
-    def _rebuilt_from(self) -> tuple[Any, ...]:
-        return *super()._rebuilt_from(), self.findings
+    def _lines(self) -> list[str]:
+        if not self.findings:
+            return super()._lines()
+        cann = (
+            f"CANN would answer {self.status} {self.name}"
+            if self.status
+            else "CANN does not check this and would go on"
+        )
+        lines = [f"{self.api}: {self.findings[0].message}"]
+        lines += [f"  also: {finding.message}" for finding in self.findings[1:]]
+        return [*lines, f"  {cann}. Nothing was launched and nothing was changed."]
 
 
 class AclnnInnerError(AclError):
@@ -148,5 +273,21 @@ def check(status: int, api: str, recent_message: Callable[[], bytes | None] | No
     if status == 0:
         return
     message = (recent_message() if recent_message else None) or b""
-    text = message.decode("utf-8", "replace").strip()
+    text = _without_stale(message.decode("utf-8", "replace").strip())
     raise next((cls for matches, cls in _CLASSES if matches(status)), AclError)(api, status, text)
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d")
+_last_read = threading.local()
+
+
+def _without_stale(text: str) -> str:
+    """The message without the one read before it: a thread that has no context gets old text again, behind the new.
+
+    Only where messages carry their time; without it two of one wording are two.
+    """
+    before: str = getattr(_last_read, "text", "")
+    _last_read.text = text
+    if before and _TIME.search(before) and text.endswith(before):
+        return text[: -len(before)].strip()
+    return text

@@ -7,7 +7,8 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from aclnn_kvcache.errors import ExecutorConsumedError, check
+from aclnn_kvcache.errors import Described, ExecutorConsumedError
+from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
@@ -56,16 +57,28 @@ class Executor(Resource):
 
 def _destroy(device: Device, executor: ctypes.c_void_p) -> None:
     if executor.value:
-        check(device.library.aclDestroyAclOpExecutor(executor.value), "aclDestroyAclOpExecutor")
+        status = device.library.aclDestroyAclOpExecutor(executor.value)
+        check_native(device.library, status, "aclDestroyAclOpExecutor")
 
 
-def launch(device: Device, operator: str, arguments: Sequence[Any], stream: Stream) -> None:
-    """One whole call on a stream: descriptors, phase 1, workspace, phase 2.
+def launch(
+    device: Device, operator: str, arguments: Sequence[Any], stream: Stream, described: Described = ((), ())
+) -> None:
+    """One whole call on a stream: descriptors, phase 1, workspace, phase 2; in blocking mode the wait for its work too.
 
     ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
-    None. Descriptors and device memory stay alive until the stream has passed the call.
+    None. Descriptors and device memory stay alive until the stream has passed the call. ``described`` is what a late
+    fault says of the call.
     """
-    with device.bound(), stream.lock:
+    with device.bound():
+        _enqueue(device, operator, arguments, stream)
+        stream.launched(operator, described)
+        if device.blocking:
+            stream.synchronize()
+
+
+def _enqueue(device: Device, operator: str, arguments: Sequence[Any], stream: Stream) -> None:
+    with stream.lock:
         stream.mark()
         descriptors = Descriptors(device, arguments)
         # Before the launch: an interrupt behind it must not free what the kernel uses.

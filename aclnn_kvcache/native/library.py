@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import (
+    PHASE_1,
     ArgumentError,
     LibraryConflictError,
     LibraryNotFoundError,
@@ -22,9 +23,6 @@ from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 
 SIMULATOR_SYMBOL = "aclsim_version"
 """Only the simulator exports this; it is the one thing that tells it from CANN."""
-
-PHASE_1 = "GetWorkspaceSize"
-"""An operator's first function is named like its second, with this behind."""
 
 SOURCE_HINT = (
     "On an Ascend host run 'source <CANN root>/set_env.sh' before starting Python (setting os.environ now is too late "
@@ -90,6 +88,12 @@ class Library:
                 _type(function, prototype)
                 self.__dict__[name] = function
             return self.__dict__[name]
+
+    def home_of(self, name: str) -> str:
+        """Path of the opened library that exports a function of our headers, empty if none does."""
+        prototype = declarations().prototypes.get(name)
+        opened = self._by_folder[prototype.header.partition("/")[0]] if prototype else []
+        return next((item.path for item in opened if hasattr(item.handle, name)), "")
 
     def binding(self, name: str) -> tuple[str, Binding]:
         """Path of the library that exports an operator's function, and the prototype in force. Raises as above."""

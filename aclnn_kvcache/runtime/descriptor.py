@@ -12,7 +12,8 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE
-from aclnn_kvcache.errors import ArgumentError, check
+from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.resource import Resource
@@ -68,7 +69,7 @@ def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
     for api, handles in made.items():
         statuses = list(map(getattr(device.library, api), filter(None, handles)))
         handles.clear()
-        check(max(statuses, default=0), api)
+        check_native(device.library, max(statuses, default=0), api)
 
 
 def _describe_tensor(array: DeviceArray) -> tuple[Any, ...]:

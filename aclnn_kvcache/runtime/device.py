@@ -11,7 +11,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from aclnn_kvcache.errors import ClosedError, KvCacheError, SynchronizeTimeoutError, check
+from aclnn_kvcache.errors import ClosedError, KvCacheError, SynchronizeTimeoutError
+from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.runtime.process import close_at_exit, forked, process_of, refuse_after_fork
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from aclnn_kvcache.runtime.resource import Resource
 
 NO_CONTEXT = 107002
+
+BLOCKING = "ACLNN_KVCACHE_BLOCKING"
+"""Environment variable that makes sessions blocking, like the argument."""
 
 EXIT_PATIENCE = 30.0
 """Seconds that the end of the interpreter waits for queued work before it gives the device up."""
@@ -31,9 +35,11 @@ class Device:
     then destroys: no thread ever uses a handle that another one destroyed.
     """
 
-    def __init__(self, library: Library, device: int) -> None:
-        """Raises DeviceUnavailableError if there is no such device, ForkedProcessError in a forked child."""
-        self.library, self.id = library, device
+    def __init__(self, library: Library, device: int, *, blocking: bool = False) -> None:
+        """``blocking``: every launch waits for its work, so that a late fault is told by the call that made it.
+
+        Raises DeviceUnavailableError if there is no such device, ForkedProcessError in a forked child."""
+        self.library, self.id, self.blocking = library, device, blocking
         self.closed = False
         self._door = threading.Condition(threading.RLock())
         self._inside: dict[int, int] = {}
@@ -46,7 +52,7 @@ class Device:
         process.acquire()
         before = current_context(library)
         try:
-            check(library.aclrtSetDevice(device), f"aclrtSetDevice({device})", library.aclGetRecentErrMsg)
+            check_native(library, library.aclrtSetDevice(device), f"aclrtSetDevice({device})")
         except BaseException:
             process.release()
             raise
@@ -67,7 +73,7 @@ class Device:
     def call(self, api: str, *arguments: Any) -> None:
         """Calls a C function in the device's context; raises the exception of a status that is not 0."""
         with self.bound():
-            check(getattr(self.library, api)(*arguments), api, self.library.aclGetRecentErrMsg)
+            check_native(self.library, getattr(self.library, api)(*arguments), api)
 
     def enter(self) -> int:
         """How deep the calling thread is inside then."""
@@ -175,7 +181,7 @@ class Device:
         if self._close_native.detach() is None:
             return
         try:
-            check(self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
+            check_native(self.library, self.library.aclrtResetDeviceForce(self.id), f"aclrtResetDeviceForce({self.id})")
             for resource in self.resources():
                 if resource.on_host:
                     resource.release()
@@ -198,7 +204,7 @@ def _close_device(process: Any, library: Library, device: int) -> None:
     if forked():
         return
     try:
-        check(library.aclrtResetDevice(device), f"aclrtResetDevice({device})", library.aclGetRecentErrMsg)
+        check_native(library, library.aclrtResetDevice(device), f"aclrtResetDevice({device})")
     finally:
         process.release()
 
@@ -210,7 +216,7 @@ def current_context(library: Library) -> int | None:
     if status == NO_CONTEXT:
         library.aclGetRecentErrMsg()  # asking left a message that would head the next real failure's text
         return None
-    check(status, "aclrtGetCurrentContext", library.aclGetRecentErrMsg)
+    check_native(library, status, "aclrtGetCurrentContext")
     return context.value
 
 
@@ -229,7 +235,7 @@ class _Binding:
             current = current_context(device.library)
             if current != device.context:
                 status = device.library.aclrtSetCurrentContext(device.context)
-                check(status, "aclrtSetCurrentContext", device.library.aclGetRecentErrMsg)
+                check_native(device.library, status, "aclrtSetCurrentContext")
                 self.previous = current
         except BaseException:
             device.leave()

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from contextlib import suppress
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from aclnn_kvcache.errors import ArgumentError, SynchronizeTimeoutError
+from aclnn_kvcache.errors import ArgumentError, DeviceFaultError, SynchronizeTimeoutError
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.resource import Resource, destroy
 
@@ -32,6 +33,7 @@ class Event(Resource):
 
     def __init__(self, device: Device) -> None:
         made = ctypes.c_void_p()
+        self._recorded_in: weakref.ref[Stream] | None = None
         with device.bound():
             super().__init__(device, partial(destroy, api="aclrtDestroyEvent", made=made))
             device.call("aclrtCreateEventExWithFlag", ctypes.byref(made), SYNC | TIME_LINE)
@@ -45,6 +47,7 @@ class Event(Resource):
         stream.require_open()
         stream.retain(self)
         self.device.call("aclrtRecordEvent", self.handle, stream.handle)
+        self._recorded_in = weakref.ref(stream)
 
     def query(self) -> bool:
         """Whether the latest record has been passed; True for an event that was never recorded."""
@@ -57,7 +60,12 @@ class Event(Resource):
         """Waits, at most ``timeout`` seconds. Raises SynchronizeTimeoutError, DeviceFaultError."""
         self.require_open()
         with self.device.bound():
-            wait(self.device, "aclrtSynchronizeEventWithTimeout", self.handle, milliseconds(timeout))
+            try:
+                wait(self.device, "aclrtSynchronizeEventWithTimeout", self.handle, milliseconds(timeout))
+            except DeviceFaultError as error:
+                if self._recorded_in is not None and (stream := self._recorded_in()) is not None:
+                    stream.blame(error)
+                raise
 
     def elapsed_ms(self, start: Event) -> float:
         """Milliseconds from the record of ``start`` to this one's; both must have been passed."""

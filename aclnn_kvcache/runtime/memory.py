@@ -55,7 +55,7 @@ def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
     except OutOfDeviceMemory as error:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
-        error.add_detail(f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
+        error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
         raise
 
 

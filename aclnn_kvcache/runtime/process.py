@@ -9,7 +9,8 @@ import threading
 import weakref
 from typing import Protocol
 
-from aclnn_kvcache.errors import ForkedProcessError, SymbolNotFoundError, check
+from aclnn_kvcache.errors import ForkedProcessError, SymbolNotFoundError
+from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.native.library import Library
 
 ALREADY_INITIALISED = 100002
@@ -41,7 +42,7 @@ class Process:
                 status = self.library.aclInit(None)
                 self._owner = status == 0
                 if status != ALREADY_INITIALISED:
-                    check(status, "aclInit", self.library.aclGetRecentErrMsg)
+                    check_native(self.library, status, "aclInit")
             self._users += 1
 
     def release(self) -> None:
@@ -50,7 +51,8 @@ class Process:
             if self._users == 0 and self._owner:
                 self._owner = False
                 api = self._finalize_api()
-                check(getattr(self.library, api)(*([None] if api == "aclFinalizeReference" else [])), api)
+                status = getattr(self.library, api)(*([None] if api == "aclFinalizeReference" else []))
+                check_native(self.library, status, api)
 
     def _finalize_api(self) -> str:
         # aclFinalize ends ACL for everybody, whoever else took a reference since; this one gives back only ours.

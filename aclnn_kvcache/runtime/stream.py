@@ -8,14 +8,17 @@ import threading
 from collections import deque
 from functools import partial
 
-from aclnn_kvcache.errors import DeviceFaultError
-from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.errors import DeviceFaultError, Described, LaunchFacts
+from aclnn_kvcache.runtime.device import BLOCKING, Device
 from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
 from aclnn_kvcache.runtime.resource import Resource, destroy
 from aclnn_kvcache.runtime.workspace import Workspace
 
 FLIGHT = 64
 """Objects kept per event; larger means fewer events and later release."""
+
+REMEMBERED = 32
+"""Launches since the last good synchronise that a late fault lists."""
 
 
 class Stream(Resource):
@@ -35,6 +38,8 @@ class Stream(Resource):
         self.workspace = Workspace(device)
         self._flights: deque[_Flight] = deque([_Flight()])
         self._spare_events: list[Event] = []
+        self._launches: deque[LaunchFacts] = deque(maxlen=REMEMBERED)
+        self._launched = 0
         made = ctypes.c_void_p(handle)
         with device.bound():
             destroyed_by = None if self.borrowed else partial(destroy, api="aclrtDestroyStream", made=made)
@@ -46,18 +51,23 @@ class Stream(Resource):
     def synchronize(self, timeout: float | None = None) -> None:
         """Waits until all work queued so far is done, at most ``timeout`` seconds.
 
-        Raises SynchronizeTimeoutError (the work goes on), or DeviceFaultError if queued work failed.
+        Raises SynchronizeTimeoutError (the work goes on), or DeviceFaultError if queued work failed, with the launches
+        since the last synchronise that was good: one of them is at fault.
         """
         self.require_open()
         limit = milliseconds(timeout)
-        last = self._end_flight()
+        last, launched = self._end_flight(), self._launched
         with self.device.bound():
             try:
                 wait(self.device, "aclrtSynchronizeStreamWithTimeout", self.handle, limit)
-            except DeviceFaultError:
+            except DeviceFaultError as error:
                 self._land(last)
+                self.blame(error)
                 raise
         self._land(last)
+        with self.lock:
+            while self._launches and self._launches[0].number <= launched:
+                self._launches.popleft()
 
     def query(self) -> bool:
         """Whether all queued work is done."""
@@ -72,6 +82,26 @@ class Stream(Resource):
         require_event("event", event)
         self.retain(event)
         self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
+
+    def launched(self, operator: str, described: Described) -> None:
+        """Remembers a launch, for the fault that may follow."""
+        with self.lock:
+            self._launched += 1
+            self._launches.append(LaunchFacts(self._launched, operator, *described))
+
+    def blame(self, error: DeviceFaultError) -> None:
+        """Names the launches that may have caused a fault."""
+        launches = tuple(self._launches)
+        if not launches:
+            detail = "nothing was launched on this stream since its last good synchronise: a copy or another user failed"
+        elif len(launches) == 1:
+            detail = f"the only launch since the last good synchronise is {launches[0].name}"
+        else:
+            detail = (
+                f"one of the launches since the last good synchronise failed: "
+                f"{', '.join(launch.name for launch in launches)}; Session(blocking=True) or {BLOCKING}=1 tells which"
+            )
+        error.attach(launches=launches, operator=launches[-1].operator if len(launches) == 1 else "", detail=detail)
 
     def retain(self, *objects: object) -> None:
         """Keeps the objects alive until the stream has passed all that is queued before the next ``mark``."""
