@@ -22,7 +22,7 @@ from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
 )
 from aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale import scatter_pa_kv_cache_with_k_scale
 from aclnn_kvcache.runtime import memory
-from aclnn_kvcache.runtime.device import EXIT_PATIENCE, Device
+from aclnn_kvcache.runtime.device import BLOCKING, EXIT_PATIENCE, Device
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
@@ -45,6 +45,7 @@ class Session:
         *,
         library_dir: str | os.PathLike[str] | None = None,
         qkv_abi: str | None = None,
+        blocking: bool | None = None,
     ) -> None:
         """Opens a device.
 
@@ -52,12 +53,14 @@ class Session:
         ``device``: index among the devices visible to the process. ``library_dir``: the one folder to take the
         libraries from. ``qkv_abi``: "A", "B" or "C", the revision of the fused operator, where no header installed
         beside its library tells it; the same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
+        ``blocking``: each call waits for its own work, so that a fault of the device is told by the call that caused it
+        and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
         index = _integer("device", device, "an index among the visible devices", range(2**31))
         self._library = load(backend, library_dir, qkv_abi)
-        self._device = Device(self._library, index)
+        self._device = Device(self._library, index, blocking=_switch("blocking", blocking, BLOCKING))
         try:
             self.stream = Stream(self._device)
         except BaseException:
@@ -338,6 +341,18 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
+
+
+def _switch(argument: str, value: object, variable: str) -> bool:
+    """The value, or where it is None what the environment variable says: 1, 0 or nothing."""
+    if value is None:
+        text = os.environ.get(variable, "")
+        if text not in ("", "0", "1"):
+            raise ArgumentError(f"environment variable {variable}", "1, 0 or nothing", repr(text))
+        return text == "1"
+    if not isinstance(value, bool):
+        raise ArgumentError(argument, f"True, False, or None for what {variable} says", repr(value))
+    return value
 
 
 def _integer(argument: str, value: object, meaning: str, allowed: range) -> int:

@@ -13,6 +13,7 @@ from aclnn_kvcache.errors import (
     AclnnInnerError,
     AclnnParameterError,
     ArgumentError,
+    ArgumentFacts,
     ClosedError,
     ContextError,
     DeviceFaultError,
@@ -20,11 +21,13 @@ from aclnn_kvcache.errors import (
     ExecutorConsumedError,
     ForkedProcessError,
     KvCacheError,
+    LaunchFacts,
     LibraryConflictError,
     LibraryNotFoundError,
     OutOfDeviceMemory,
     SymbolNotFoundError,
     SynchronizeTimeoutError,
+    Verdict,
     check,
 )
 from aclnn_kvcache.rules.finding import Finding
@@ -52,6 +55,13 @@ OF_STATUS = [
 FINDINGS = (
     Finding("dtype", ("key",), "key must be float8_e4m3fn, got uint8", 161002, "EZ1001"),
     Finding("dtype", ("value",), "value must be float8_e4m3fn, got int8", 161002, "EZ1001"),
+)
+
+LAUNCH = LaunchFacts(
+    7,
+    "aclnnScatter",
+    (ArgumentFacts("key", "device", "bfloat16", (2, 3), (8, 1), False), ArgumentFacts("value", "NULL")),
+    (("cache_layout", "BNBD"),),
 )
 
 EXAMPLES = [
@@ -85,12 +95,55 @@ def test_errors_pickle_with_text_and_attributes(error, clone):
 
 def test_what_was_added_later_pickles_too():
     error = AclError("aclrtMalloc", 207001, "words")
-    error.add_detail("1024 bytes were asked for")
-    error.requested = 1024
+    error.attach(detail="asked for 1024 bytes", library="/opt/libascendcl.so", cann_version="9.1.0", launches=(LAUNCH,))
     twin = pickle.loads(pickle.dumps(error))
     assert str(twin) == str(error)
-    assert str(twin).endswith("\n  1024 bytes were asked for")
-    assert (twin.requested, twin.status, twin.library_message) == (1024, 207001, "words")
+    assert twin.report() == error.report()
+    assert str(twin).splitlines()[0].endswith("; asked for 1024 bytes")
+    assert (twin.detail, twin.status, twin.library_message) == ("asked for 1024 bytes", 207001, "words")
+    assert twin.launches == (LAUNCH,)
+    assert twin.__notes__ == error.__notes__
+
+
+def test_report_has_the_arguments_the_launches_the_library_and_the_log():
+    error = AclnnInnerError("aclnnScatterGetWorkspaceSize", 561103)
+    facts = {"arguments": LAUNCH.arguments, "attributes": LAUNCH.attributes, "launches": (LAUNCH,)}
+    error.attach(**facts, library="/opt/libopapi.so", cann_version="9.1.0", log="/root/ascend/log")
+    assert (error.operator, error.phase) == ("aclnnScatter", 1)
+    assert error.report().splitlines()[-14:] == [
+        "launches since the last good synchronise of the stream (the last 1):",
+        "aclnnScatter (launch 7)",
+        "  key              device bfloat16      [2, 3] strides [8, 1] not contiguous",
+        "  value            NULL",
+        "  cache_layout     'BNBD'",
+        "arguments of aclnnScatter:",
+        "  key              device bfloat16      [2, 3] strides [8, 1] not contiguous",
+        "  value            NULL",
+        "  cache_layout     'BNBD'",
+        "library: /opt/libopapi.so, CANN 9.1.0",
+        "CANN's log: /root/ascend/log",
+    ][-14:]
+    assert "\n".join(error.__notes__) == "\n".join(error.report().splitlines()[-11:])
+
+
+def test_a_verdict_stands_in_the_first_line():
+    error = AclnnInnerError("aclnnScatter", 561000)
+    error.attach(verdict=Verdict("device", "Your device: it is an Ascend 910.", ("the SoC is Ascend910",), "use another"))
+    assert error.phase == 2
+    assert str(error).splitlines()[0].endswith(". Your device: it is an Ascend 910.")
+    assert str(error).splitlines()[1:3] == ["  evidence: the SoC is Ascend910", "  what to do: use another"]
+
+
+def test_old_text_that_a_thread_without_a_context_gets_again_is_dropped():
+    old, new = b"[PID: 1] 2026-01-02-03:04:05.006.007 Old(EZ0009): a\n", b"[PID: 1] 2026-01-02-03:04:06.006.007 New(EZ0026): b\n"
+    assert raised(507000, old).library_message == old.decode().strip()
+    assert raised(507000, new + old).library_message == new.decode().strip()
+    assert raised(507000, new + old).library_message == ""
+    assert raised(507000, None).library_message == ""
+
+
+def test_two_messages_without_a_time_are_two():
+    assert [raised(507000, b"EE1001: the same").library_message for _ in range(2)] == ["EE1001: the same"] * 2
 
 
 @pytest.mark.parametrize(
