@@ -23,6 +23,7 @@ RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
 OPS = {"launch", "rules", *LAUNCH}
 SESSION = {"ops", *OPS}
+PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -38,9 +39,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "launch": LAUNCH,
     "ops": OPS,
     "session": SESSION,
+    "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "cli": {"smoke", *SMOKE},
-    TOP: {"oracle", "compare", "session", *SESSION},
+    TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }
 """For each unit (a module or folder right below the package) the others that it may import. Arrows go down only."""
