@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aclnn_kvcache.native.prototypes import HEADERS, INCLUDE, Declarations
-from aclnn_kvcache.status import ADVICE, GROUPS, Status, describe, family, named, names, statuses
+from aclnn_kvcache.status import ADVICE, GROUPS, describe, family, named, names, statuses
 
 STATUS_NAME = re.compile(r"ACL_SUCCESS|ACL_RT_SUCCESS|ACL_ERROR_\w+|ACLNN_SUCCESS|ACLNN_ERR_\w+")
 
