@@ -17,6 +17,7 @@ from aclnn_kvcache.rules.batches import check_batches
 from aclnn_kvcache.rules.common import Specs, first_stage, missing
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.qkv_call import CACHES, DEFAULT_LAYOUTS, INPUTS, NAMES, OUTPUTS, TENSORS, Call
+from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.rules.slots import check_slots
 
 __all__ = ["API", "CACHES", "INPUTS", "NAMES", "OUTPUTS", "TENSORS", "WRITTEN", "check", "check_values"]
@@ -60,3 +61,17 @@ def check_values(specs: Specs, values: Mapping[str, np.ndarray[Any, Any]]) -> li
         tokens, rows = specs["slot_mapping"].shape[0], specs["cos_sin"].shape[0]
         found += check_batches(values["query_start_loc"], values.get("seq_lens"), tokens, rows)
     return found
+
+
+CONTRACT = Contract(
+    name="qkv_rms_norm_rope_cache_with_k_scale",
+    api=API,
+    parameters=(*NAMES[:-2], "layout_qkv", "layout_q_out", "epsilon", *OUTPUTS),
+    tensors=TENSORS,
+    caches=CACHES,
+    outputs=OUTPUTS,
+    attributes={"head_nums": None, "layout_qkv": "TND", "layout_q_out": "NTD", "epsilon": 1e-6},
+    layout_rules=(),
+    data_rules=(),
+    answers_success_early=lambda call: False,
+)

@@ -24,6 +24,7 @@ from aclnn_kvcache.rules.common import (
     wrong_dtypes,
 )
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.rule import Contract
 
 API = "aclnnScatterPaKvCacheWithKScale"
 NAMES = ("key", "value", "key_cache", "value_cache", "slot_mapping", "key_scale", "key_scale_cache")
@@ -221,3 +222,17 @@ def check_cache_layout(cache_layout: str | None) -> Iterator[Finding]:
             f"ignores the text, so another layout has to be expressed by strides"
         )
         yield Finding("cache_layout", ("cache_layout",), message)
+
+
+CONTRACT = Contract(
+    name="scatter_pa_kv_cache_with_k_scale",
+    api=API,
+    parameters=(*NAMES, "cache_layout"),
+    tensors=NAMES,
+    caches=CACHES,
+    outputs=(),
+    attributes={"cache_layout": None, "padding": "error"},
+    layout_rules=(),
+    data_rules=(),
+    answers_success_early=lambda call: False,
+)
