@@ -25,6 +25,7 @@ from aclnn_kvcache.errors import (
     SymbolNotFoundError,
     SynchronizeTimeoutError,
 )
+from aclnn_kvcache.explain import Explanation, explain
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
@@ -46,6 +47,7 @@ __all__ = [
     "DeviceUnavailableError",
     "Event",
     "ExecutorConsumedError",
+    "Explanation",
     "ForkedProcessError",
     "KvCacheError",
     "LibraryConflictError",
@@ -56,5 +58,6 @@ __all__ = [
     "SymbolNotFoundError",
     "SynchronizeTimeoutError",
     "compare",
+    "explain",
     "oracle",
 ]

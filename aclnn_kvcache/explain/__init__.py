@@ -12,9 +12,10 @@ from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain.explanation import Cause, Explanation, of_message, of_status
 from aclnn_kvcache.explain.messages import known_messages
+from aclnn_kvcache.explain.plog import Log
 from aclnn_kvcache.explain.text import find
 
-__all__ = ["Cause", "Explanation", "explain", "is_code"]
+__all__ = ["Cause", "Explanation", "explain", "is_code", "of_log"]
 
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})")
 _MESSAGE = re.compile(r"[A-Z][A-Z0-9][0-9]{4}", re.IGNORECASE)
@@ -47,6 +48,12 @@ def explain(what: str | SupportsIndex) -> Explanation:
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
     return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else ())
+
+
+def of_log(log: Log) -> Explanation:
+    """What the lines of a log that matter say together."""
+    text = "\n".join(line.text for line in log.lines)
+    return Explanation(text, find(text))
 
 
 def is_code(text: str) -> bool:

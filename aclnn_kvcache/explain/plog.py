@@ -54,7 +54,9 @@ class LogLine(NamedTuple):
 
     def __str__(self) -> str:
         text = self.text if len(self.text) <= LONGEST_PRINTED else f"{self.text[:LONGEST_PRINTED]}…"
-        return f"{self.time} {self.level} {self.module}: {text}" + (f" ... x {self.repeats}" if self.repeats > 1 else "")
+        return f"{self.time} {self.level} {self.module}: {text}" + (
+            f" ... x {self.repeats}" if self.repeats > 1 else ""
+        )
 
 
 class Log(NamedTuple):
@@ -121,7 +123,8 @@ def read(folder: str, pid: int | None = None) -> Log:
 def _files(folder: str, pid: int | None, problems: list[str]) -> list[Path]:
     """The files of one process, oldest first."""
     found: list[tuple[float, str, Path]] = []
-    for place in (Path(folder, "debug", "plog"), Path(folder, "plog"), Path(folder)):
+    # An empty name stands for no folder, and must not become the working directory.
+    for place in (Path(folder, "debug", "plog"), Path(folder, "plog"), Path(folder)) if folder else ():
         try:
             with os.scandir(place) as entries:
                 found = [(_written(entry), entry.name, Path(entry.path)) for entry in entries if _is_log(entry)]

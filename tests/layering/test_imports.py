@@ -21,7 +21,7 @@ BASE = {"status", "dtypes", "layout"}
 NATIVE = {"errors", *BASE}
 RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
-OPS = {"launch", "rules", *LAUNCH}
+OPS = {"launch", "explain", "rules", *LAUNCH}
 SESSION = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compare": BASE,
     "rules": {"errors", *BASE},
     "errors": BASE,
+    "explain": {"errors", "rules", *BASE},
     "native": {TOP, *NATIVE},
     "runtime": RUNTIME,
     "launch": LAUNCH,
@@ -40,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": SESSION,
     "smoke": SMOKE,
     "cli": {"smoke", *SMOKE},
-    TOP: {"oracle", "compare", "session", *SESSION},
+    TOP: {"oracle", "compare", "explain", "session", *SESSION},
     "__main__": {"cli"},
 }
 """For each unit (a module or folder right below the package) the others that it may import. Arrows go down only."""
