@@ -26,6 +26,8 @@ from aclnn_kvcache.errors import (
     SynchronizeTimeoutError,
 )
 from aclnn_kvcache.explain import Explanation, explain
+from aclnn_kvcache.preflight import check_call
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
@@ -48,6 +50,7 @@ __all__ = [
     "Event",
     "ExecutorConsumedError",
     "Explanation",
+    "Finding",
     "ForkedProcessError",
     "KvCacheError",
     "LibraryConflictError",
@@ -57,6 +60,8 @@ __all__ = [
     "Stream",
     "SymbolNotFoundError",
     "SynchronizeTimeoutError",
+    "TensorSpec",
+    "check_call",
     "compare",
     "explain",
     "oracle",

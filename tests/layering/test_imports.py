@@ -23,6 +23,7 @@ RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
 OPS = {"launch", "explain", "rules", *LAUNCH}
 SESSION = {"ops", *OPS}
+PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -39,9 +40,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "launch": LAUNCH,
     "ops": OPS,
     "session": SESSION,
+    "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "cli": {"smoke", *SMOKE},
-    TOP: {"oracle", "compare", "explain", "session", *SESSION},
+    TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }
 """For each unit (a module or folder right below the package) the others that it may import. Arrows go down only."""
