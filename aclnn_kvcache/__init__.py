@@ -25,6 +25,7 @@ from aclnn_kvcache.errors import (
     SymbolNotFoundError,
     SynchronizeTimeoutError,
 )
+from aclnn_kvcache.explain import Explanation, explain
 from aclnn_kvcache.preflight import check_call
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
@@ -48,6 +49,7 @@ __all__ = [
     "DeviceUnavailableError",
     "Event",
     "ExecutorConsumedError",
+    "Explanation",
     "Finding",
     "ForkedProcessError",
     "KvCacheError",
@@ -61,5 +63,6 @@ __all__ = [
     "TensorSpec",
     "check_call",
     "compare",
+    "explain",
     "oracle",
 ]

@@ -21,7 +21,7 @@ BASE = {"status", "dtypes", "layout"}
 NATIVE = {"errors", *BASE}
 RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
-OPS = {"launch", "rules", *LAUNCH}
+OPS = {"launch", "explain", "rules", *LAUNCH}
 SESSION = {"ops", *OPS}
 PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
@@ -34,6 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compare": BASE,
     "rules": {"errors", *BASE},
     "errors": BASE,
+    "explain": {"errors", "rules", *BASE},
     "native": {TOP, *NATIVE},
     "runtime": RUNTIME,
     "launch": LAUNCH,

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator's rules as a table to read."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from aclnn_kvcache import status
+from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.rule import Contract, Rule
+
+NOT_CHECKED = "not checked by CANN"
+
+
+def contract(operator: str) -> Contract:
+    """The contract of the operator with this name: the method's or the C function's, in any case."""
+    names = {name.lower(): found for found in CONTRACTS.values() for name in (found.name, found.api)}
+    if operator.lower() in names:
+        return names[operator.lower()]
+    near = get_close_matches(operator.lower(), names, n=1)
+    action = f"did you mean {names[near[0]].name}?" if near else ""
+    raise ArgumentError("operator", f"one of {', '.join(CONTRACTS)}", repr(operator), action)
+
+
+def as_text(contract: Contract) -> str:
+    heading = f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"
+    return "\n\n".join([heading, *map(_text, contract.rules)])
+
+
+def as_dict(contract: Contract) -> dict[str, Any]:
+    """For JSON."""
+    return {"name": contract.name, "api": contract.api, "rules": [_facts(rule) for rule in contract.rules]}
+
+
+def _text(rule: Rule) -> str:
+    answer = f"{rule.status} {status.describe(rule.status).name}" if rule.status else NOT_CHECKED
+    lines = [rule.id, f"about   {', '.join(rule.arguments)}", f"must    {rule.expected}"]
+    lines += [f"answer  {answer}" + (f", {rule.ez}" if rule.ez else ""), f"source  {rule.source}"]
+    return "\n  ".join(lines)
+
+
+def _facts(rule: Rule) -> dict[str, Any]:
+    name = status.describe(rule.status).name if rule.status else NOT_CHECKED
+    facts = {field: getattr(rule, field) for field in ("id", "arguments", "expected", "status", "ez", "source")}
+    return {**facts, "answer": name}
