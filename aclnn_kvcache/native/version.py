@@ -8,8 +8,18 @@ from pathlib import Path
 
 from aclnn_kvcache.errors import SymbolNotFoundError
 from aclnn_kvcache.native.library import Library
+from aclnn_kvcache.native.packages import package
 
 UNKNOWN = "unknown"
+
+SINCE = (
+    ("8.5.0", "aclrtHostRegisterV2"),
+    ("9.0.0", "aclrtMemAllocManaged"),
+    ("9.1.0", "aclrtMemsetD32"),
+    ("9.2.0-beta.1", "aclrtRecordEventWithFlag"),
+    ("the release after 9.2.0-beta.1", "aclrtExceptionInfoCallbackRegister"),
+)
+"""The release that brought a function of the runtime, oldest first."""
 
 
 def cann_version(library: Library) -> str:
@@ -26,14 +36,13 @@ def cann_version(library: Library) -> str:
     library.aclGetRecentErrMsg()
     for parent in Path(library.paths[0]).parents[:4]:
         for name in ("share/info/runtime/version.info", "runtime/version.info"):
-            if version := _version_line(parent / name):
+            if version := package("runtime", parent / name).version:
                 return version
     return UNKNOWN
 
 
-def _version_line(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition("=")[2].strip() for line in lines if line.startswith("Version=")), "")
+def release_by_functions(library: Library) -> tuple[str, str]:
+    """The release by what the runtime exports: at least the first, older than the second; either may be empty."""
+    newest = max((index for index, (_, name) in enumerate(SINCE) if library.exports(name)), default=-1)
+    releases = ["", *(release for release, _ in SINCE), ""]
+    return releases[newest + 1], releases[newest + 2]
