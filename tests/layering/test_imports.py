@@ -39,7 +39,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": OPS,
     "session": SESSION,
     "smoke": SMOKE,
-    "cli": {"smoke", *SMOKE},
+    "doctor": {"smoke", *SMOKE},
+    "cli": {"doctor", "smoke", *SMOKE},
     TOP: {"oracle", "compare", "session", *SESSION},
     "__main__": {"cli"},
 }
