@@ -8,10 +8,10 @@ import json
 import sys
 from typing import Any
 
-from aclnn_kvcache.cli.backend import ABSENT, NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments, exit_code
-from aclnn_kvcache.errors import AbiMismatchError, KvCacheError
-from aclnn_kvcache.native.library import Library, load
-from aclnn_kvcache.native.prototypes import declarations
+from aclnn_kvcache.cli.backend import NO_BACKEND, RUNTIME_FAILURE, add_backend_arguments, exit_code
+from aclnn_kvcache.errors import KvCacheError
+from aclnn_kvcache.native.library import load
+from aclnn_kvcache.native.operators import operator_functions
 
 HELP = "print the argument lists in force of the operators, where they come from and how they differ from ours"
 
@@ -32,9 +32,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({**document, "error": str(error)}, indent=2))
         return exit_code(error)
-    functions = [
-        _describe(library, name) for name, p in declarations().prototypes.items() if p.header.startswith("aclnnop/")
-    ]
+    functions = [function._asdict() for function in operator_functions(library)]
     if options.json:
         document |= {"backend": library.backend, "functions": functions, "libraries": list(library.paths)}
         print(json.dumps({**document, "error": ""}, indent=2))
@@ -44,18 +42,6 @@ def run(options: argparse.Namespace) -> int:
     if any(function["missing"] for function in functions):
         return NO_BACKEND
     return RUNTIME_FAILURE if any(function["error"] for function in functions) else 0
-
-
-def _describe(library: Library, name: str) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": name, "library": "", "prototype": "", "source": "", "differences": []}
-    try:
-        path, binding = library.binding(name)
-    except ABSENT as error:
-        return {**facts, "missing": True, "error": str(error)}
-    except AbiMismatchError as error:
-        return {**facts, "missing": False, "error": str(error)}
-    facts |= {"library": path, "prototype": str(binding.prototype), "source": binding.source}
-    return {**facts, "differences": list(binding.differences), "missing": False, "error": ""}
 
 
 def _text(function: dict[str, Any]) -> str:

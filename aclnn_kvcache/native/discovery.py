@@ -61,7 +61,7 @@ def folders(backend: str, library_dir: str | os.PathLike[str] | None, environ: M
 
 def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candidate]:
     """The libraries that may hold an operator, first hit wins: custom packages, then those of the folder."""
-    found = [] if folder.exclusive else list(_custom_packages(environ))
+    found = [] if folder.exclusive else list(_custom_libraries(environ))
     if not folder.path:
         return found + [Candidate(name, folder.reason) for name in OPERATORS]
     split = sorted(path.name for path in Path(folder.path).glob("libopapi_*.so"))
@@ -117,23 +117,34 @@ def _loader_path(environ: Mapping[str, str]) -> Iterator[Folder]:
     yield Folder("", "the system loader", "LD_LIBRARY_PATH has a relative or empty entry" if relative else "")
 
 
-def _custom_packages(environ: Mapping[str, str]) -> Iterator[Candidate]:
-    """ASCEND_CUSTOM_OPP_PATH, then the vendors of ASCEND_OPP_PATH by their load_priority."""
+def custom_packages(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Folders of custom operator packages, each with its reason, in CANN's order.
+
+    ASCEND_CUSTOM_OPP_PATH, then the vendors of ASCEND_OPP_PATH by their load_priority.
+    """
     for package in filter(None, environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":")):
-        yield _custom(package, "environment variable ASCEND_CUSTOM_OPP_PATH")
-    vendors = Path(environ.get("ASCEND_OPP_PATH", ""), "vendors")
-    config = vendors / "config.ini"
-    if not vendors.is_absolute():
-        if environ.get("ASCEND_OPP_PATH"):
-            yield Candidate(str(config), "environment variable ASCEND_OPP_PATH", RELATIVE)
-        return
-    if not config.is_file():
-        return
-    for line in config.read_text(encoding="utf-8", errors="replace").splitlines():
+        yield package, "environment variable ASCEND_CUSTOM_OPP_PATH"
+    config = _vendors(environ) / "config.ini"
+    text = ""
+    if config.is_absolute():
+        with suppress(OSError):  # not there, or not for this user
+            text = config.read_text(encoding="utf-8", errors="replace")
+    for line in text.splitlines():
         if line.startswith("load_priority="):
             for vendor in filter(None, map(str.strip, line.partition("=")[2].split(","))):
-                yield _custom(str(vendors / vendor), f"load_priority in {config}")
+                yield str(config.parent / vendor), f"load_priority in {config}"
             return
+
+
+def _vendors(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("ASCEND_OPP_PATH", ""), "vendors")
+
+
+def _custom_libraries(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    for package, reason in custom_packages(environ):
+        yield _custom(package, reason)
+    if environ.get("ASCEND_OPP_PATH") and not _vendors(environ).is_absolute():
+        yield Candidate(str(_vendors(environ) / "config.ini"), "environment variable ASCEND_OPP_PATH", RELATIVE)
 
 
 def _custom(package: str, reason: str) -> Candidate:

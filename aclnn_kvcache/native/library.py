@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import (
@@ -18,6 +18,7 @@ from aclnn_kvcache.errors import (
 )
 from aclnn_kvcache.native import discovery
 from aclnn_kvcache.native.abi import Binding, bind
+from aclnn_kvcache.native.mappings import mappings
 from aclnn_kvcache.native.prototypes import Prototype, declarations
 from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 
@@ -111,6 +112,10 @@ class Library:
             self._bindings.pop(QKV, None)
             self.__dict__.pop(QKV, None)
 
+    def exports(self, name: str) -> bool:
+        """Whether the runtime library, or what it depends on, exports a C function; our headers need not declare it."""
+        return any(hasattr(item.handle, name) for item in self._by_folder["acl"])
+
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
 
@@ -147,7 +152,7 @@ def _exports(library: _Loaded, name: str, *, through_dependencies: bool) -> bool
     if not hasattr(library.handle, name):
         return False
     address = ctypes.cast(library.handle[name], ctypes.c_void_p).value or 0
-    return through_dependencies or library.path in (file for start, end, file in _mappings() if start <= address < end)
+    return through_dependencies or library.path in (file for start, end, file in mappings() if start <= address < end)
 
 
 _lock = threading.RLock()
@@ -255,17 +260,7 @@ def _refuse_second_set(path: str) -> None:
 
 def _mapped(name: str) -> str | None:
     """The file of that name that is mapped into this process."""
-    return next((file for _, _, file in _mappings() if os.path.basename(file) == name and os.path.exists(file)), None)
-
-
-def _mappings() -> Iterator[tuple[int, int, str]]:
-    """First address, end and file of what is mapped into this process."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if len(fields) == 6 and fields[5].startswith("/"):
-                start, _, end = fields[0].partition("-")
-                yield int(start, 16), int(end, 16), fields[5]
+    return next((file for _, _, file in mappings() if os.path.basename(file) == name and os.path.exists(file)), None)
 
 
 def _declared(name: str) -> Prototype:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aclnn_kvcache.errors import SymbolNotFoundError
 from aclnn_kvcache.native.library import Library
+from aclnn_kvcache.native.packages import package
 
 UNKNOWN = "unknown"
 
@@ -26,14 +27,6 @@ def cann_version(library: Library) -> str:
     library.aclGetRecentErrMsg()
     for parent in Path(library.paths[0]).parents[:4]:
         for name in ("share/info/runtime/version.info", "runtime/version.info"):
-            if version := _version_line(parent / name):
+            if version := package("runtime", parent / name).version:
                 return version
     return UNKNOWN
-
-
-def _version_line(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition("=")[2].strip() for line in lines if line.startswith("Version=")), "")

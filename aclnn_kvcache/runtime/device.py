@@ -247,3 +247,10 @@ class _Binding:
         if self.previous is not None:
             self.device.library.aclrtSetCurrentContext(self.previous)
         self.device.leave()
+
+
+def device_count(library: Library) -> int:
+    """How many devices are visible to the process. Raises DeviceUnavailableError; needs no open device."""
+    count = ctypes.c_uint32()
+    check(library.aclrtGetDeviceCount(ctypes.byref(count)), "aclrtGetDeviceCount", library.aclGetRecentErrMsg)
+    return count.value

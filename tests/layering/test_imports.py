@@ -42,7 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": SESSION,
     "preflight": PREFLIGHT,
     "smoke": SMOKE,
-    "cli": {"smoke", *SMOKE},
+    "doctor": {"smoke", *SMOKE},
+    "cli": {"doctor", "smoke", *SMOKE},
     TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what surrounds a call: CANN's logs, and the environment variables that matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
+from aclnn_kvcache.doctor.subject import Subject
+from aclnn_kvcache.doctor.variables import OURS, VARIABLES, Variable
+from aclnn_kvcache.native.discovery import OVERRIDE
+from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
+
+LEVELS = {"0": "DEBUG", "1": "INFO", "2": "WARNING", "3": "ERROR", "4": "none"}
+LEVEL = "ASCEND_GLOBAL_LOG_LEVEL"
+TO_STDOUT = ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT")
+
+
+class LogFolder(NamedTuple):
+    path: Path
+    variable: str
+    """What decides it."""
+
+
+def log_folder(environ: Mapping[str, str]) -> LogFolder:
+    """Where CANN writes its logs."""
+    choices = {"ASCEND_PROCESS_LOG_PATH": "", "ASCEND_WORK_PATH": "log", "HOME": "ascend/log"}
+    variable = next((name for name in choices if environ.get(name)), "")
+    return LogFolder(Path(environ[variable], choices[variable]) if variable else Path(), variable)
+
+
+def check_logs(subject: Subject) -> Iterator[Line]:
+    """Where CANN's logs go, the newest, and what goes there."""
+    environ = subject.environ
+    if subject.simulated:
+        yield Line("logs", OK, "the simulator writes none")
+        return
+    to_stdout = next((name for name in TO_STDOUT if environ.get(name) == "1"), "")
+    folder = log_folder(environ)
+    where = f"{folder.path} (by {folder.variable})" if folder.variable else "a folder that no variable names"
+    if to_stdout:
+        yield Line("logs", WARNING, f"{to_stdout}=1: nothing is written to {where}", f"unset {to_stdout}")
+    elif not folder.variable:
+        text = "where CANN's logs go is not known: HOME is not set"
+        yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
+    elif not os.path.isdir(folder.path):
+        yield Line("logs", OK, f"{where}: not there before the first message")
+    elif not os.access(folder.path, os.W_OK | os.X_OK):
+        text = f"{where}: this user may not write there, so that CANN's messages are lost"
+        yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
+    else:
+        yield Line("logs", OK, f"{where}: {_newest(folder.path)}")
+    level = environ.get(LEVEL, "3")
+    if level in LEVELS:
+        yield Line("logs", OK, f"level {LEVELS[level]} ({LEVEL}={level}{'' if LEVEL in environ else ', the default'})")
+    else:
+        yield Line("logs", WARNING, f"{LEVEL}={level} is no level: 0 (DEBUG) to 4 (none)", f"export {LEVEL}=1")
+
+
+def _newest(folder: Path) -> str:
+    """The newest log of a process on the host, with its size."""
+    found: list[tuple[float, int, str]] = []
+    for path in folder.glob("*/plog/plog-*.log"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found.append((status.st_mtime, status.st_size, str(path)))
+    if not found:
+        return "no plog yet"
+    _, size, newest = max(found)
+    return f"newest of {len(found)}: {newest}, {size} bytes"
+
+
+def check_environment(subject: Subject) -> Iterator[Line]:
+    """The variables that matter and are set, each with what it does; those that do nothing are said so."""
+    for name, variable in VARIABLES.items():
+        if value := subject.environ.get(name, ""):
+            yield _variable(subject, name, value, variable)
+    for name in sorted(subject.environ):
+        if name.startswith(OURS) and name not in VARIABLES:
+            text = f"{name}={subject.environ[name]}: not a variable of this package, it does nothing"
+            yield Line("environment", WARNING, text, f"unset {name}")
+
+
+def _variable(subject: Subject, name: str, value: str, variable: Variable) -> Line:
+    text = f"{name}={value}: {variable.does}"
+    if variable.ignored:
+        return Line("environment", WARNING, text, f"unset {name}, or keep it for others")
+    if name == OVERRIDE and subject.library_dir is not None:
+        return Line("environment", WARNING, f"{text}; not used: a folder is given", f"unset {name}")
+    if name == QKV_ABI and value not in REVISIONS[QKV]:
+        choices = " or ".join(REVISIONS[QKV])
+        return Line("environment", PROBLEM, f"{text}; it must be {choices}", f"export {name}={min(REVISIONS[QKV])}")
+    paths = list(filter(None, value.split(":")))
+    if variable.paths and (missing := [path for path in paths if not os.path.exists(path)]):
+        return Line("environment", WARNING, f"{text}; not there: {', '.join(missing)}", f"correct {name}")
+    if name == "LD_LIBRARY_PATH" and any("devlib" in Path(path).parts for path in paths):
+        text += "; devlib holds stubs to link with, whose calls answer 100039"
+        return Line("environment", WARNING, text, "source set_env.sh again, on a host with the driver")
+    return Line("environment", OK, text)
