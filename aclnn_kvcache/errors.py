@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from aclnn_kvcache.status import ADVICE, describe
-
+from aclnn_kvcache.status import advice_on, describe
 
 PHASE_1 = "GetWorkspaceSize"
 """An operator's first function is named like its second, with this behind."""
@@ -86,7 +85,9 @@ class ArgumentFacts(NamedTuple):
         if not self.dtype:
             return f"{self.name:<16} {self.place}"
         state = "contiguous" if self.contiguous else "not contiguous"
-        return f"{self.name:<16} {self.place:<6} {self.dtype:<13} {list(self.shape)} strides {list(self.strides)} {state}"
+        return (
+            f"{self.name:<16} {self.place:<6} {self.dtype:<13} {list(self.shape)} strides {list(self.strides)} {state}"
+        )
 
 
 class LaunchFacts(NamedTuple):
@@ -129,11 +130,13 @@ class AclError(KvCacheError):
     """A call into CANN answered a status that is not 0.
 
     The text says what happened, why and what to do, the first line being enough to act on; what else is known hangs on
-    the exception as notes (``report`` has both). As attributes, empty where unknown: ``api`` (the C function), ``status``
-    (its number), ``name`` (its C name), ``operator`` (C name), ``phase`` (1 sizing, 2 launch), ``arguments`` (a tuple of
-    ArgumentFacts), ``attributes``, ``findings`` (the broken rules), ``verdict``, ``launches`` (LaunchFacts of what was
-    queued since the last good synchronise, for a late fault), ``library_message`` (what the library said on this thread),
-    ``library`` (path), ``cann_version``, ``log`` (where CANN writes its log).
+    the exception as notes (``report`` has both).
+
+    Attributes, empty where unknown: ``api`` (the C function), ``status`` (its number), ``name`` (its C name),
+    ``operator`` (C name), ``phase`` (1 sizing, 2 launch), ``arguments`` (a tuple of ArgumentFacts), ``attributes``,
+    ``findings`` (the broken rules), ``verdict``, ``launches`` (LaunchFacts of what was queued since the last good
+    synchronise, for a late fault), ``library_message`` (what the library said on this thread), ``library`` (path),
+    ``cann_version``, ``log`` (where CANN writes its log).
     """
 
     operator: str = ""
@@ -157,24 +160,21 @@ class AclError(KvCacheError):
 
     @property
     def phase(self) -> int | None:
-        """1 where sizing failed, 2 where the launch did, None for what belongs to no operator or failed later."""
-        if not self.api.startswith("aclnn"):
+        """1 where sizing failed, 2 where the launch did; None for a refusal, a late fault, and what is no operator."""
+        if self.findings or not self.api.startswith("aclnn"):
             return None
         return 1 if self.api.endswith(PHASE_1) else 2
 
     def _lines(self) -> list[str]:
-        known = describe(self.status)
-        head = f"{self.api} answered {self.status} {self.name}: {known.meaning}"
+        head = f"{self.api} answered {self.status} {self.name}: {describe(self.status).meaning}"
+        if self.detail:
+            head = f"{head}; {self.detail}"
+        advice = advice_on(self.status)
         if self.verdict:
-            lines = [f"{head}. {self.verdict.headline}", *(f"  evidence: {fact}" for fact in self.verdict.evidence)]
-            lines.append(f"  what to do: {self.verdict.cure}")
+            lines = [f"{head}. {self.verdict.headline}. What to do: {self.verdict.cure}"]
+            lines += [f"  evidence: {fact}" for fact in self.verdict.evidence]
         else:
-            lines = [f"{head}; {self.detail}" if self.detail else head]
-            if self.status in ADVICE:
-                lines += [
-                    f"  usual cause: {ADVICE[self.status].causes}",
-                    f"  what to do: {ADVICE[self.status].action}",
-                ]
+            lines = [f"{head}. What to do: {advice.action}", f"  usual cause: {advice.causes}"]
         if self.library_message:
             lines += ["  the library says:", *(f"    {line}" for line in self.library_message.splitlines())]
         return lines

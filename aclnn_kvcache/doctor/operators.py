@@ -9,8 +9,8 @@ from typing import Any
 from aclnn_kvcache.doctor.devices import ASK_THE_DRIVER
 from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
+from aclnn_kvcache.errors import PHASE_1
 from aclnn_kvcache.native.kernels import kernel_package
-from aclnn_kvcache.native.library import PHASE_1
 
 INSTALL_OPERATORS = (
     "install the operator package (ops-transformer) of CANN 9.1.0 or later for Ascend 950, or name a custom package "

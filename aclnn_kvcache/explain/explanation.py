@@ -75,22 +75,9 @@ _HELP = "explain takes a status (161002), its C name, a message code (EZ0028), o
 
 
 def of_status(value: int, line: str = "") -> Cause:
-    known, advice = status.describe(value), status.ADVICE.get(value)
-    if advice is None:
-        kin = status.family(value)
-        advice = kin.advice if kin else _without_family(value)
+    known, advice = status.describe(value), status.advice_on(value)
     about = (known.meaning, advice.causes, advice.action, advice.telling, known.aliases)
     return Cause("status", str(value), known.name, *about, known=value in status.statuses(), line=line)
-
-
-def _without_family(value: int) -> status.Advice:
-    action = "find out which function returned it; its own documentation has the meaning"
-    if value < 0:
-        causes = "CANN has no negative status: it is what another function returned, or the sign was put there"
-        if -value in status.statuses():
-            action = f"without the sign it is {-value} {status.describe(-value).name}: explain that one"
-        return status.Advice(causes, action)
-    return status.Advice("CANN's have six digits and begin with 1, 2, 3 or 5; this is something else", action)
 
 
 def of_message(code: str, line: str = "") -> Cause:

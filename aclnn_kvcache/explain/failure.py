@@ -10,28 +10,31 @@ from contextlib import suppress
 from aclnn_kvcache.errors import PHASE_1, AclError, KvCacheError, check
 from aclnn_kvcache.explain.plog import log_folder
 from aclnn_kvcache.explain.verdict import AMBIGUOUS, OPENING, Evidence, judge
-from aclnn_kvcache.native.installation import kernel_package, mapped_roots
+from aclnn_kvcache.native.installation import mapped_roots
+from aclnn_kvcache.native.kernels import kernel_package
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.native.version import cann_version
 from aclnn_kvcache.rules.finding import Finding
 
 
 def check_native(library: Library, status: int, api: str) -> None:
-    """``errors.check``, on the failing thread, with library, version, log and, if the status is ambiguous, a verdict."""
+    """``errors.check``, on the failing thread, with library, version, log and, if a device did not open, a verdict."""
     if status == 0:
         return
     try:
         check(status, api, library.aclGetRecentErrMsg)
     except AclError as error:
         with suppress(KvCacheError, OSError):  # the failure itself is what matters
-            error.attach(
-                library=library.home_of(api.partition("(")[0]),
-                cann_version=cann_version(library),
-                log=str(log_folder(os.environ)),
-            )
+            locate(error, library, api.partition("(")[0])
             if status in OPENING:
                 error.attach(verdict=judge(evidence_of(error, library)))
         raise
+
+
+def locate(error: AclError, library: Library, function: str) -> None:
+    """Tells an error where the function is, of which release, and where CANN writes its log."""
+    version = cann_version(library)
+    error.attach(library=library.home_of(function), cann_version=version, log=str(log_folder(os.environ)))
 
 
 def evidence_of(
@@ -46,7 +49,7 @@ def evidence_of(
         legal=rules_asked and not findings,
         operator=error.operator,
         soc_name=soc_name,
-        roots=mapped_roots(),
+        roots=tuple(root.path for root in mapped_roots()),
         cann_version=error.cann_version,
     )
     if error.operator:

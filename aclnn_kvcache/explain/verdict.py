@@ -19,7 +19,9 @@ OPENING = {500000, 507033}
 """Those of opening a device: no argument of an operator is involved."""
 
 # "Config_Error(EZ1013)", "Execution_Error(EZ1008)" and their like: a kernel or its description is not in the package.
-_NO_KERNEL = re.compile(r"\bEZ(1008|1009|1013|1014)\b|binary_info_config\.json|dynamic kernel config|opp_kernel package")
+_NO_KERNEL = re.compile(
+    r"\bEZ(1008|1009|1013|1014)\b|binary_info_config\.json|dynamic kernel config|opp_kernel package"
+)
 _ABOUT_TENSORS = re.compile(r"\bEZ(00\d\d|1001)\b")
 _NO_DEVICE = re.compile(r"aclrtGetDevice|107002")
 
@@ -68,8 +70,9 @@ def judge(evidence: Evidence) -> Verdict | None:
             "unknown",
             "Nothing points at the arguments, and nothing at the installation",
             facts,
-            "read the library's message and its log (`aclnn-kvcache explain --plog`), run `aclnn-kvcache smoke`: if that "
-            "fails too it is the installation. Else record the call (Session(record=...)) and report it with `repro`",
+            "read the library's message and its log (`aclnn-kvcache explain --plog`), and run `aclnn-kvcache smoke`: "
+            "if that fails too it is the installation. Else record the call (Session(record=...)) and report it with "
+            "`aclnn-kvcache repro`",
         )
     return None
 
@@ -100,7 +103,7 @@ def _two_roots(evidence: Evidence) -> Iterator[_Clue]:
             "installation",
             "Your installation, not your arguments: libraries of two CANN installations are mixed in this process",
             f"libraries are mapped from {' and '.join(evidence.roots)}",
-            "start Python from a shell in which one set_env.sh alone was sourced, and clean LD_LIBRARY_PATH of the other",
+            "start Python from a shell in which one set_env.sh alone was sourced; clean LD_LIBRARY_PATH of the other",
         )
 
 
@@ -125,11 +128,11 @@ def _no_kernels(evidence: Evidence) -> Iterator[_Clue]:
         return
     yield _Clue(
         "installation",
-        f"Your installation, not your arguments: the kernels of {evidence.operator or 'the operator'} are missing from the "
-        f"operator package",
+        f"Your installation, not your arguments: the kernels of {evidence.operator or 'the operator'} are missing from "
+        f"the operator package",
         fact,
-        "install the operator package (kernels) of Ascend 950 of the same release as CANN, and check ASCEND_OPP_PATH and "
-        "ASCEND_CUSTOM_OPP_PATH; `aclnn-kvcache doctor` shows where was looked",
+        "install the operator package (kernels) of Ascend 950 of the same release as CANN, and check ASCEND_OPP_PATH "
+        "and ASCEND_CUSTOM_OPP_PATH; `aclnn-kvcache doctor` shows where was looked",
     )
 
 
@@ -148,8 +151,8 @@ def _refused_tensors(evidence: Evidence) -> Iterator[_Clue]:
     if found and evidence.legal:
         yield _Clue(
             "arguments",
-            "Your arguments, by the library's message, though the rules known here allow them: the installed operator is "
-            "of another revision than these rules",
+            "Your arguments, by the library's message, though the rules known here allow them: the installed operator "
+            "is of another revision than these rules",
             f"the library's message names an argument ({found.group()}); CANN is {evidence.cann_version or 'unknown'}",
             "compare the argument in the message with that release's contract; `aclnn-kvcache abi` shows the revision "
             "installed. Please report the call (`aclnn-kvcache repro`)",

@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
+from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError, Described
+from aclnn_kvcache.native.library import Library
+from aclnn_kvcache.ops.failure import describe, described
 from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
 from aclnn_kvcache.rules.predict import NOTHING, predict
@@ -106,41 +108,54 @@ def region_of(array: Array) -> Region:
     return Region(array.ptr, array.shape, array.strides, array.dtype.itemsize)
 
 
+class Checked(NamedTuple):
+    """A call that the rules allow."""
+
+    launches: bool
+    """Whether it launches anything."""
+    described: Described
+
+
 def require_valid(
+    library: Library,
     contract: Contract,
+    place: str,
     specs: Mapping[str, TensorSpec | None],
     arrays: Arrays,
     attributes: Mapping[str, Any],
     more: Iterable[Finding] = (),
-) -> bool:
+) -> Checked:
     """Raises AclnnParameterError for all that the rules find, and for what CANN accepts but goes wrong or costs dearly.
 
     ``arrays`` are those given, ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls
-    that are good otherwise. Returns whether the call launches anything.
+    that are good otherwise.
     """
-    found, launches = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()))
+    found, checked = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()), place)
     given = {name: array for name, array in arrays.items() if array is not None}
     values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
     regions = {name: region_of(array) for name, array in given.items()}
     findings = found + contract.check_data(Call(specs, attributes, values, regions)) or list(more)
     if findings:
         status = next((finding.status for finding in findings if finding.status), 0)
-        raise AclnnParameterError(contract.api, status, findings=findings)
-    return launches
+        error = AclnnParameterError(contract.api, status, findings=findings)
+        describe(error, library, contract.api, checked.described)
+        raise error
+    return checked
 
 
 @lru_cache(maxsize=512)
 def _check_layout(
-    operator: str, specs: tuple[TensorSpec | None, ...], attributes: tuple[tuple[str, Any], ...]
-) -> tuple[list[Finding], bool]:
-    """What the rules and the prediction find, and whether it launches. Calls in a loop ask the same again and again."""
+    operator: str, specs: tuple[TensorSpec | None, ...], attributes: tuple[tuple[str, Any], ...], place: str
+) -> tuple[list[Finding], Checked]:
+    """What the rules and the prediction find. Calls in a loop ask the same again and again."""
     contract = CONTRACTS[operator]
     call = Call(dict(zip(contract.tensors, specs, strict=True)), dict(attributes))
+    facts = described(call.specs, attributes, place)
     found = contract.check_layout(call)
     if found:
-        return found, True
+        return found, Checked(True, facts)
     prediction = predict(operator, call)
-    return list(prediction.risks), prediction.path != NOTHING
+    return list(prediction.risks), Checked(prediction.path != NOTHING, facts)
 
 
 def run_on_host_arrays(

@@ -22,6 +22,7 @@ from aclnn_kvcache.ops.arguments import (
     run_on_host_arrays,
     spec_of,
 )
+from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
 from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
@@ -78,21 +79,23 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     named = attributes._asdict()
     made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
     specs.update(made)
-    require_valid(CONTRACT, specs, arguments, named, _check_revision(device.library, attributes.head_nums or ()))
+    revision = _check_revision(device.library, attributes.head_nums or ())
+    checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
 
     def call(on_device: Mapping[str, Array]) -> None:
         tensors = [on_device[name] for name in CONTRACT.tensors]
         texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
         values = (attributes.head_nums, *texts, attributes.epsilon)
-        launch(device, CONTRACT.api, [*tensors[:-2], *values, *tensors[-2:]], stream)
+        launch(device, CONTRACT.api, [*tensors[:-2], *values, *tensors[-2:]], stream, checked.described)
 
     make = partial(memory.empty, device) if place == DEVICE else np.empty
-    arrays = {**given, **{name: make(spec.shape, DTYPES[name][0]) for name, spec in made.items()}}
-    if place == DEVICE:
-        call(arrays)
-    else:
-        on_host = cast("Mapping[str, np.ndarray]", arrays)
-        run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
+    with Failing(device.library, CONTRACT.api, checked.described):
+        arrays = {**given, **{name: make(spec.shape, DTYPES[name][0]) for name, spec in made.items()}}
+        if place == DEVICE:
+            call(arrays)
+        else:
+            on_host = cast("Mapping[str, np.ndarray]", arrays)
+            run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
     return arrays["q_out"], arrays["q_scale"]
 
 

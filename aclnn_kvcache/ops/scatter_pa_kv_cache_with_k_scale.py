@@ -11,6 +11,7 @@ import numpy as np
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
 from aclnn_kvcache.ops.arguments import DEVICE, Array, Arrays, place_of, require_valid, run_on_host_arrays, spec_of
+from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
@@ -39,17 +40,19 @@ def scatter_pa_kv_cache_with_k_scale(
     attributes = Attributes.of(cache_layout, padding)
     place = place_of(device, arguments, CONTRACT.caches)
     specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-    if not require_valid(CONTRACT, specs, arguments, attributes._asdict()):
+    checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
+    if not checked.launches:
         return
     arrays = cast("Mapping[str, Array]", arguments)
     text = None if cache_layout is None else cache_layout.encode()
 
     def call(on_device: Mapping[str, Array]) -> None:
         values: list[Any] = [on_device[name] for name in CONTRACT.tensors]
-        launch(device, CONTRACT.api, [*values, text], stream)
+        launch(device, CONTRACT.api, [*values, text], stream, checked.described)
 
-    if place == DEVICE:
-        call(arrays)
-    else:
-        on_host = cast("Mapping[str, np.ndarray]", arrays)
-        run_on_host_arrays(device, on_host, CONTRACT.caches, call, stream)
+    with Failing(device.library, CONTRACT.api, checked.described):
+        if place == DEVICE:
+            call(arrays)
+        else:
+            on_host = cast("Mapping[str, np.ndarray]", arrays)
+            run_on_host_arrays(device, on_host, CONTRACT.caches, call, stream)

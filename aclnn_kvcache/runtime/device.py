@@ -252,5 +252,5 @@ class _Binding:
 def device_count(library: Library) -> int:
     """How many devices are visible to the process. Raises DeviceUnavailableError; needs no open device."""
     count = ctypes.c_uint32()
-    check(library.aclrtGetDeviceCount(ctypes.byref(count)), "aclrtGetDeviceCount", library.aclGetRecentErrMsg)
+    check_native(library, library.aclrtGetDeviceCount(ctypes.byref(count)), "aclrtGetDeviceCount")
     return count.value

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from functools import partial
 
-from aclnn_kvcache.errors import DeviceFaultError, Described, LaunchFacts
+from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
 from aclnn_kvcache.runtime.device import BLOCKING, Device
 from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
 from aclnn_kvcache.runtime.resource import Resource, destroy
@@ -93,7 +93,7 @@ class Stream(Resource):
         """Names the launches that may have caused a fault."""
         launches = tuple(self._launches)
         if not launches:
-            detail = "nothing was launched on this stream since its last good synchronise: a copy or another user failed"
+            detail = "nothing was launched on this stream since its last good synchronise: another user's work failed"
         elif len(launches) == 1:
             detail = f"the only launch since the last good synchronise is {launches[0].name}"
         else:

@@ -28,6 +28,7 @@ __all__ = [
     "Family",
     "Group",
     "Status",
+    "advice_on",
     "describe",
     "family",
     "named",
@@ -54,6 +55,24 @@ def statuses() -> dict[int, Status]:
         if name != first.name:
             table[value] = first._replace(aliases=(*first.aliases, name))
     return table
+
+
+def advice_on(value: int) -> Advice:
+    """Usual causes and what to do: of the status, else of its family, else what the number alone says."""
+    if value in ADVICE:
+        return ADVICE[value]
+    kin = family(value)
+    return kin.advice if kin else _without_family(value)
+
+
+def _without_family(value: int) -> Advice:
+    action = "find out which function returned it; its own documentation has the meaning"
+    if value < 0:
+        causes = "CANN has no negative status: it is what another function returned, or the sign was put there"
+        if -value in statuses():
+            action = f"without the sign it is {-value} {describe(-value).name}: explain that one"
+        return Advice(causes, action)
+    return Advice("CANN's have six digits and begin with 1, 2, 3 or 5; this is something else", action)
 
 
 @lru_cache(maxsize=1)

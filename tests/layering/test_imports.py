@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[2] / PACKAGE
 TOP = "__init__"
 BASE = {"status", "dtypes", "layout"}
 NATIVE = {"errors", *BASE}
-RUNTIME = {"native", *NATIVE}
+EXPLAIN = {"native", "rules", *NATIVE}
+RUNTIME = {"explain", *EXPLAIN}
 LAUNCH = {"runtime", *RUNTIME}
-OPS = {"launch", "explain", "rules", *LAUNCH}
+OPS = {"launch", *LAUNCH}
 SESSION = {"ops", *OPS}
 PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
@@ -34,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compare": BASE,
     "rules": {"errors", *BASE},
     "errors": BASE,
-    "explain": {"errors", "rules", *BASE},
+    "explain": EXPLAIN,
     "native": {TOP, *NATIVE},
     "runtime": RUNTIME,
     "launch": LAUNCH,
