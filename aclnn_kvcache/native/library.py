@@ -19,6 +19,7 @@ from aclnn_kvcache.native import discovery
 from aclnn_kvcache.native.abi import Binding, bind
 from aclnn_kvcache.native.prototypes import Prototype, declarations
 from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
+from aclnn_kvcache.native.version import UNKNOWN, cann_version
 
 SIMULATOR_SYMBOL = "aclsim_version"
 """Only the simulator exports this; it is the one thing that tells it from CANN."""
@@ -79,7 +80,7 @@ class Library:
         """
         with self._lock:
             prototype = _declared(name)
-            function = self._home(prototype).handle[name]
+            function = self._needed(prototype).handle[name]
             if prototype.header.startswith("aclnnop/"):
                 if name.endswith(PHASE_1):
                     self.binding(name.removesuffix(PHASE_1))  # what phase 1 makes, only phase 2 can use
@@ -96,9 +97,14 @@ class Library:
         with self._lock:
             if name not in self._bindings:
                 prototype = _declared(name)
-                path = self._home(prototype).path
+                path = self._needed(prototype).path
                 self._bindings[name] = path, bind(prototype, path, self.qkv_abi)
             return self._bindings[name]
+
+    def exports(self, name: str) -> bool:
+        """Whether the libraries have a function that our headers declare."""
+        with self._lock:
+            return self._home(_declared(name)) is not None
 
     def state(self, qkv_abi: str) -> None:
         """Takes a statement of the fused operator's revision; a header that contradicts it is found at the next use."""
@@ -110,7 +116,7 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
 
-    def _home(self, prototype: Prototype) -> _Loaded:
+    def _home(self, prototype: Prototype) -> _Loaded | None:
         layer = prototype.header.partition("/")[0]
         opened = self._by_folder[layer]
         position = 0
@@ -119,11 +125,20 @@ class Library:
                 if _exports(opened[position], prototype.name, through_dependencies=layer != "aclnnop"):
                     return opened[position]
                 position += 1
-        raise SymbolNotFoundError(
-            f"{prototype.name} is not exported by {', '.join(item.path for item in opened) or 'any operator library'}: "
-            f"this CANN is older than the function, or the operator package that holds it is not installed. "
-            f"{_listing(self.attempts)}"
-        )
+        return None
+
+    def _needed(self, prototype: Prototype) -> _Loaded:
+        home = self._home(prototype)
+        if home is None:
+            layer = prototype.header.partition("/")[0]
+            tried = ", ".join(item.path for item in self._by_folder[layer]) or "any operator library"
+            version = cann_version(self)
+            release = "a CANN whose version is unknown" if version == UNKNOWN else f"CANN {version}"
+            raise SymbolNotFoundError(
+                f"{prototype.name} is not exported by {tried}, which belongs to {release}. {_MISSING[layer]} "
+                f"{_listing(self.attempts)}"
+            )
+        return home
 
     def _open_next_operator_library(self) -> bool:
         """Tries the next candidate; False when there is none left."""
@@ -198,6 +213,14 @@ def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
         break
     raise LibraryNotFoundError(_not_found(backend, folders[0], attempts))
 
+
+_LATER_RELEASE = "Install a release of CANN that has the function, and source its set_env.sh before starting Python."
+_OPERATOR_PACKAGE = (
+    "Either this release came before the operator: install one that has it. Or the package that holds the operator is "
+    "not installed: install CANN's ops package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
+)
+_MISSING = {"acl": _LATER_RELEASE, "aclsim": _LATER_RELEASE, "aclnn": _LATER_RELEASE, "aclnnop": _OPERATOR_PACKAGE}
+"""What to do about a function that the libraries lack, by the folder of the header that declares it."""
 
 _NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
 
