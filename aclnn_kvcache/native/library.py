@@ -32,6 +32,13 @@ SOURCE_HINT = (
     'for the loader). Without an NPU ask for backend="simulator".'
 )
 
+RELEASE_HINT = "The function came with a later one: install that, and source its set_env.sh before starting Python."
+
+OPERATOR_HINT = (
+    "Either it came before the operator: install a release that has it. Or the package that holds the operator is not "
+    "installed: install the operator package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
+)
+
 
 class Attempt(NamedTuple):
     """One candidate and what came of it."""
@@ -133,10 +140,10 @@ class Library:
             layer = prototype.header.partition("/")[0]
             tried = ", ".join(item.path for item in self._by_folder[layer]) or "any operator library"
             version = cann_version(self)
-            release = "a CANN whose version is unknown" if version == UNKNOWN else f"CANN {version}"
+            release = "CANN of an unknown version" if version == UNKNOWN else f"CANN {version}"
+            cure = OPERATOR_HINT if layer == "aclnnop" else RELEASE_HINT
             raise SymbolNotFoundError(
-                f"{prototype.name} is not exported by {tried}, which belongs to {release}. {_MISSING[layer]} "
-                f"{_listing(self.attempts)}"
+                f"{prototype.name} is not exported by {tried}: this is {release}. {cure} {_listing(self.attempts)}"
             )
         return home
 
@@ -213,14 +220,6 @@ def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
         break
     raise LibraryNotFoundError(_not_found(backend, folders[0], attempts))
 
-
-_LATER_RELEASE = "Install a release of CANN that has the function, and source its set_env.sh before starting Python."
-_OPERATOR_PACKAGE = (
-    "Either this release came before the operator: install one that has it. Or the package that holds the operator is "
-    "not installed: install CANN's ops package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
-)
-_MISSING = {"acl": _LATER_RELEASE, "aclsim": _LATER_RELEASE, "aclnn": _LATER_RELEASE, "aclnnop": _OPERATOR_PACKAGE}
-"""What to do about a function that the libraries lack, by the folder of the header that declares it."""
 
 _NAMES = {"cann": "CANN, not the simulator", "simulator": "the simulator, not CANN"}
 
