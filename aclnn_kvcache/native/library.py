@@ -35,7 +35,7 @@ SOURCE_HINT = (
 RELEASE_HINT = "The function came with a later one: install that, and source its set_env.sh before starting Python."
 
 OPERATOR_HINT = (
-    "Either it came before the operator: install a release that has it. Or the package that holds the operator is not "
+    "Either this release came before the operator: install one that has it. Or the package that holds the operator is not "
     "installed: install the operator package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
 )
 
@@ -143,7 +143,7 @@ class Library:
             release = "CANN of an unknown version" if version == UNKNOWN else f"CANN {version}"
             cure = OPERATOR_HINT if layer == "aclnnop" else RELEASE_HINT
             raise SymbolNotFoundError(
-                f"{prototype.name} is not exported by {tried}: this is {release}. {cure} {_listing(self.attempts)}"
+                f"{prototype.name} is not exported by {tried}: this is {release}. {cure}\n{_listing(self.attempts)}"
             )
         return home
 
