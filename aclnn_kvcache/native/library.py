@@ -35,8 +35,8 @@ SOURCE_HINT = (
 RELEASE_HINT = "The function came with a later one: install that, and source its set_env.sh before starting Python."
 
 OPERATOR_HINT = (
-    "Either this release came before the operator: install one that has it. Or the package that holds the operator is not "
-    "installed: install the operator package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
+    "Either this release came before the operator: install one that has it. Or the package that holds the operator is "
+    "not installed: install the operator package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
 )
 
 
