@@ -21,6 +21,7 @@ from aclnn_kvcache.native.abi import Binding, bind
 from aclnn_kvcache.native.mappings import mappings
 from aclnn_kvcache.native.prototypes import Prototype, declarations
 from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
+from aclnn_kvcache.native.version import UNKNOWN, cann_version
 
 SIMULATOR_SYMBOL = "aclsim_version"
 """Only the simulator exports this; it is the one thing that tells it from CANN."""
@@ -28,6 +29,13 @@ SIMULATOR_SYMBOL = "aclsim_version"
 SOURCE_HINT = (
     "On an Ascend host run 'source <CANN root>/set_env.sh' before starting Python (setting os.environ now is too late "
     'for the loader). Without an NPU ask for backend="simulator".'
+)
+
+RELEASE_HINT = "The function came with a later one: install that, and source its set_env.sh before starting Python."
+
+OPERATOR_HINT = (
+    "Either this release came before the operator: install one that has it. Or the package that holds the operator is "
+    "not installed: install the operator package of the same version, or name a custom one in ASCEND_CUSTOM_OPP_PATH."
 )
 
 
@@ -78,7 +86,7 @@ class Library:
         """
         with self._lock:
             prototype = _declared(name)
-            function = self._home(prototype).handle[name]
+            function = self._needed(prototype).handle[name]
             if prototype.header.startswith("aclnnop/"):
                 if name.endswith(PHASE_1):
                     self.binding(name.removesuffix(PHASE_1))  # what phase 1 makes, only phase 2 can use
@@ -101,9 +109,17 @@ class Library:
         with self._lock:
             if name not in self._bindings:
                 prototype = _declared(name)
-                path = self._home(prototype).path
+                path = self._needed(prototype).path
                 self._bindings[name] = path, bind(prototype, path, self.qkv_abi)
             return self._bindings[name]
+
+    def exports(self, name: str) -> bool:
+        """Whether the libraries have a C function. One that our headers do not declare is looked for in the runtime."""
+        prototype = declarations().prototypes.get(name)
+        with self._lock:
+            if prototype is None:
+                return any(hasattr(item.handle, name) for item in self._by_folder["acl"])
+            return self._home(prototype) is not None
 
     def state(self, qkv_abi: str) -> None:
         """Takes a statement of the fused operator's revision; a header that contradicts it is found at the next use."""
@@ -112,14 +128,10 @@ class Library:
             self._bindings.pop(QKV, None)
             self.__dict__.pop(QKV, None)
 
-    def exports(self, name: str) -> bool:
-        """Whether the runtime library, or what it depends on, exports a C function; our headers need not declare it."""
-        return any(hasattr(item.handle, name) for item in self._by_folder["acl"])
-
     def __getattr__(self, name: str) -> Any:
         return self.function(name)
 
-    def _home(self, prototype: Prototype) -> _Loaded:
+    def _home(self, prototype: Prototype) -> _Loaded | None:
         layer = prototype.header.partition("/")[0]
         opened = self._by_folder[layer]
         position = 0
@@ -128,11 +140,20 @@ class Library:
                 if _exports(opened[position], prototype.name, through_dependencies=layer != "aclnnop"):
                     return opened[position]
                 position += 1
-        raise SymbolNotFoundError(
-            f"{prototype.name} is not exported by {', '.join(item.path for item in opened) or 'any operator library'}: "
-            f"this CANN is older than the function, or the operator package that holds it is not installed. "
-            f"{_listing(self.attempts)}"
-        )
+        return None
+
+    def _needed(self, prototype: Prototype) -> _Loaded:
+        home = self._home(prototype)
+        if home is None:
+            layer = prototype.header.partition("/")[0]
+            tried = ", ".join(item.path for item in self._by_folder[layer]) or "any operator library"
+            version = cann_version(self)
+            release = "CANN of an unknown version" if version == UNKNOWN else f"CANN {version}"
+            cure = OPERATOR_HINT if layer == "aclnnop" else RELEASE_HINT
+            raise SymbolNotFoundError(
+                f"{prototype.name} is not exported by {tried}: this is {release}. {cure}\n{_listing(self.attempts)}"
+            )
+        return home
 
     def _open_next_operator_library(self) -> bool:
         """Tries the next candidate; False when there is none left."""

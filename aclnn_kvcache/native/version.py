@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from aclnn_kvcache.errors import SymbolNotFoundError
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.native.packages import package
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 UNKNOWN = "unknown"
 
@@ -18,13 +20,12 @@ def cann_version(library: Library) -> str:
 
     The library reads ``$ASCEND_HOME_PATH/share/info``, which is not set where set_env.sh was not sourced.
     """
-    text = ctypes.create_string_buffer(128)
-    try:
+    if library.exports("aclsysGetVersionStr"):
+        text = ctypes.create_string_buffer(128)
         if library.aclsysGetVersionStr(b"runtime", text) == 0:
             return text.value.decode("utf-8", "replace").strip() or UNKNOWN
-    except SymbolNotFoundError:
-        pass
-    library.aclGetRecentErrMsg()
+        if library.exports("aclGetRecentErrMsg"):
+            library.aclGetRecentErrMsg()  # what it said about that is nobody's error
     for parent in Path(library.paths[0]).parents[:4]:
         for name in ("share/info/runtime/version.info", "runtime/version.info"):
             if version := package("runtime", parent / name).version:

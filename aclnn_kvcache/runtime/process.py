@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Protocol
 
-from aclnn_kvcache.errors import ForkedProcessError, SymbolNotFoundError
+from aclnn_kvcache.errors import ForkedProcessError
 from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.native.library import Library
 
@@ -56,11 +56,7 @@ class Process:
 
     def _finalize_api(self) -> str:
         # aclFinalize ends ACL for everybody, whoever else took a reference since; this one gives back only ours.
-        try:
-            self.library.function("aclFinalizeReference")
-        except SymbolNotFoundError:
-            return "aclFinalize"
-        return "aclFinalizeReference"
+        return "aclFinalizeReference" if self.library.exports("aclFinalizeReference") else "aclFinalize"
 
 
 _processes: dict[int, Process] = {}

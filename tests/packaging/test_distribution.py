@@ -17,7 +17,14 @@ import aclnn_kvcache as kv
 ROOT = Path(__file__).parents[2]
 NAME = "aclnn-kvcache"
 LIB = "aclnn_kvcache/simulator/lib"
-LIBRARIES = {f"{LIB}/lib{name}.so" for name in ("ascendcl", "nnopbase", "opapi", "aclsim_core")}
+CORE = f"{LIB}/libaclsim_core.so"
+SETS = {
+    folder: {f"{folder}/lib{name}.so" for name in ("ascendcl", "nnopbase", "opapi")}
+    for folder in (LIB, f"{LIB}/cann_8_5")
+}
+LIBRARIES = {CORE}.union(*SETS.values())
+RUNPATHS = {LIB: "$ORIGIN"}
+"""Of the libraries of a folder; those of a folder below it find the core above them."""
 SYSTEM_LIBRARIES = re.compile(r"libc\.so\.6|libm\.so\.6|libpthread\.so\.0|ld-linux-[\w-]+\.so\.\d")
 
 
@@ -80,7 +87,7 @@ def test_libraries_find_each_other_and_need_nothing_else(installed: importlib.me
         text = subprocess.run([readelf, "-dW", file], capture_output=True, text=True, check=True).stdout
         entries = re.findall(r"\((\w+)\).*\[(.*)\]", text)
         assert ("SONAME", PurePosixPath(path).name) in entries
-        assert ("RUNPATH", "$ORIGIN") in entries
+        assert ("RUNPATH", RUNPATHS.get(str(PurePosixPath(path).parent), "$ORIGIN:$ORIGIN/..")) in entries
         needed = {value for kind, value in entries if kind == "NEEDED"} - ours
         assert [name for name in needed if not SYSTEM_LIBRARIES.fullmatch(name)] == []
 

@@ -46,6 +46,35 @@ def test_program_for_cann(source: Path, tmp_path: Path) -> None:
     assert run([program], LD_LIBRARY_PATH=folder).splitlines()[-1] == "test pass"
 
 
+RELEASE = """
+#include <stdio.h>
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+int main(void)
+{
+    char version[128] = "", package[] = "runtime";
+    void *memory;
+    aclIntArray *array = aclCreateIntArray((int64_t[]){1, 2}, 2);
+    int good = aclInit(NULL) == 0 && aclrtSetDevice(0) == 0 && aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST) == 0
+        && aclrtFree(memory) == 0 && aclDestroyIntArray(array) == 0 && aclsysGetVersionStr(package, version) == 0;
+    printf("%d %s\\n", good, version);
+    return aclrtResetDevice(0) + aclFinalize();
+}
+"""
+
+
+def test_a_set_of_another_release_is_complete(tmp_path: Path) -> None:
+    folder = str(Path(load("simulator").paths[0]).parent / "cann_8_5")
+    (tmp_path / "release.c").write_text(RELEASE, encoding="utf-8")
+    link = ["-L", folder, "-lascendcl", "-lnnopbase", "-lopapi"]
+    run([*compiler(".c"), str(tmp_path / "release.c"), "-o", str(tmp_path / "release"), *link])
+    assert run([str(tmp_path / "release")], LD_LIBRARY_PATH=folder) == "1 8.5.0\n"
+    scatter = [*compiler(".c"), str(PROGRAMS / "scatter.c"), "-o", str(tmp_path / "scatter"), *link]
+    done = subprocess.run(scatter, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize" in done.stderr
+
+
 HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
 
 

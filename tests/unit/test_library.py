@@ -278,11 +278,24 @@ def test_a_function_that_no_library_exports_names_the_libraries_tried(tmp_path):
     )
     [name, text] = facts["op"]
     assert name == "SymbolNotFoundError"
-    assert text.startswith(f"{OPERATOR} is not exported by {tmp_path}/libopapi_transformer.so: ")
+    assert text.startswith(f"{OPERATOR} is not exported by {tmp_path}/libopapi_transformer.so: this is CANN of an unkn")
+    assert "ASCEND_CUSTOM_OPP_PATH" in text
     assert f"{tmp_path}/libopapi.so (environment variable ACLNN_KVCACHE_LIB_DIR): no such file" in text
     [name, text] = facts["rt"]
     assert name == "SymbolNotFoundError"
-    assert text.startswith(f"aclrtFree is not exported by {tmp_path}/libascendcl.so: ")
+    assert text.startswith(
+        f"aclrtFree is not exported by {tmp_path}/libascendcl.so: this is CANN of an unknown version"
+    )
+    assert "ASCEND_CUSTOM_OPP_PATH" not in text
+
+
+def test_a_missing_function_names_the_version_of_cann(tmp_path):
+    cann(tmp_path / "lib64", operators=[])
+    info = tmp_path / "share/info/runtime/version.info"
+    info.parent.mkdir(parents=True)
+    info.write_text("Version=8.5.0\n")
+    [_, text] = run("s = load()\nanswer(e=error_of(lambda: operator(s)))", ASCEND_HOME_PATH=tmp_path)["e"]
+    assert f"{OPERATOR} is not exported by any operator library: this is CANN 8.5.0. " in text
 
 
 def test_a_name_that_no_header_declares_is_no_attribute(tmp_path):

@@ -39,6 +39,24 @@ int64_t aclsim_counter(aclsimCounter counter);
 void aclsim_hold_streams(void);
 void aclsim_release_streams(void);
 
+/* Says which installation is simulated, for programs that want to see how they fail on another. The text has entries
+   KEY=VALUE with semicolons between them, in any order, each at most once:
+     soc         name of the product, such as Ascend910B2. The operators have kernels for Ascend950 products only;
+                 elsewhere their phase 1 ends with 561103 and EZ1013. The NPU architecture follows the name, nothing else.
+     devices     how many there are, 0 to 8. With 0, aclInit answers 500000, aclrtGetDeviceCount 207004 and calls that
+                 take a device 107001; there is no SoC name.
+     cann        X.Y.Z, the version that the library says it has. What it does remains that of the release simulated.
+     no_kernels  comma list of aclnnScatterPaKvCacheWithKScale and aclnnQkvRmsNormRopeCacheWithKScale: operators whose
+                 kernels are not installed, with the answer given at soc.
+   Keys that are left out have their defaults: Ascend950PR_9599, 2, the library's own version, none; NULL and "" have none
+   but those. Returns 0, or another number with a line on standard error and nothing changed: for a text that is wrong,
+   and while ACL is initialised.
+
+   A process begins with the profile of environment variable ACLSIM_PROFILE, read at the first call that asks for it. If
+   that is wrong a line on standard error says so, aclInit answers 500000, as it does where CANN cannot tell the product,
+   and no device and no version are found, until another is set. */
+int aclsim_set_profile(const char *text);
+
 #ifdef __cplusplus
 }
 #endif

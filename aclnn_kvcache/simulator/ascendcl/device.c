@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "core/context.h"
@@ -37,8 +39,12 @@ SIM_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 {
     ENTER();
     REQUIRE(count);
-    TRY(sim_device_check(__func__, "device", 0));
-    *count = (uint32_t)sim_device_count();
+    int devices;
+    TRY(sim_device_count(__func__, &devices));
+    if (devices == 0) {
+        return FAIL(ACL_ERROR_RT_NO_DEVICE, "there is no device");
+    }
+    *count = (uint32_t)devices;
     return ACL_SUCCESS;
 }
 
@@ -78,7 +84,15 @@ static const struct {
     {ACL_DEV_ATTR_VECTOR_CORE_NUM, SIM_VECTOR_CORES},
     {ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, (int64_t)SIM_DEVICE_MEMORY},
     {ACL_DEV_ATTR_IS_VIRTUAL, 0},
-    {ACL_DEV_ATTR_NPU_ARCH, SIM_NPU_ARCH},
+};
+
+/* The architecture of a product by the beginning of its name, the longest first. */
+static const struct {
+    const char *product;
+    int64_t architecture;
+} architectures[] = {
+    {"Ascend950", 3510}, {"Ascend910B", 2201}, {"Ascend910_93", 2201},
+    {"Ascend310P", 2002}, {"Ascend310B", 3002}, {"Ascend910", 1001},
 };
 
 /* First and last number of each range of attributes that exist. */
@@ -106,6 +120,13 @@ SIM_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; ++i) {
         if (attributes[i].attr == attr) {
             *value = attributes[i].value;
+            return ACL_SUCCESS;
+        }
+    }
+    const char *soc = sim_device_soc_name(__func__, ACL_ERROR_RT_NO_DEVICE);
+    for (size_t i = 0; attr == ACL_DEV_ATTR_NPU_ARCH && i < sizeof architectures / sizeof *architectures; ++i) {
+        if (strncmp(soc, architectures[i].product, strlen(architectures[i].product)) == 0) {
+            *value = architectures[i].architecture;
             return ACL_SUCCESS;
         }
     }

@@ -9,6 +9,8 @@
 #include "api.h"
 #include "config.h"
 #include "core/counters.h"
+#include "core/device.h"
+#include "core/profile.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t references;
@@ -21,6 +23,11 @@ static aclError initialize(const char *function, const char *config_path)
         ++references;
         return sim_fail(ACL_ERROR_REPEAT_INITIALIZE, function, "ACL is initialised already, now %llu times",
             (unsigned long long)references);
+    }
+    /* CANN's aclInit asks for the product's name; 500000 is its answer where there is none to get. A wrong profile
+       leaves no name either. */
+    if (sim_device_soc_name(function, ACL_ERROR_INTERNAL_ERROR) == NULL) {
+        return ACL_ERROR_INTERNAL_ERROR;
     }
     char *content = NULL;
     TRY(config_read(function, config_path, &content));
@@ -56,7 +63,9 @@ SIM_EXPORT aclError aclInit(const char *configPath)
     sim_process_use();
     sim_count(ACLSIM_INIT_CALLS, 1);
     pthread_mutex_lock(&lock);
+    sim_profile_freeze(1);
     aclError status = initialize(__func__, configPath);
+    sim_profile_freeze(references > 0);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -67,6 +76,7 @@ SIM_EXPORT aclError aclFinalize(void)
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     pthread_mutex_lock(&lock);
     aclError status = finalize(__func__);
+    sim_profile_freeze(0);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -84,6 +94,7 @@ SIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
     } else {
         status = FAIL(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
     }
+    sim_profile_freeze(references > 0);
     if (refCount != NULL) {
         *refCount = references;
     }

@@ -5,9 +5,12 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "core/device.h"
+#include "core/profile.h"
 
-#define CANN_VERSION "9.1.0"
-#define CANN_VERSION_NUMBER 90100000
+/* The release that this library is built as; a profile may say another. */
+#ifndef SIM_CANN_VERSION
+#define SIM_CANN_VERSION "9.1.0"
+#endif
 
 /* The packages whose work the simulator does; "-" and "_" are the same in a name. */
 static const char *const packages[] = {"runtime", "opbase", "ops-transformer"};
@@ -31,14 +34,51 @@ static int is_installed(const char *name)
     return 0;
 }
 
+typedef struct {
+    const char *text;
+    int major;
+    int minor;
+    int patch;
+} release;
+
+/* CANN reads files of the installation, and answers 100003 where they do not tell the version. */
+static aclError read_release(const char *function, release *r)
+{
+    const sim_profile *profile = sim_profile_require(function, ACL_ERROR_INVALID_FILE);
+    if (profile == NULL) {
+        return ACL_ERROR_INVALID_FILE;
+    }
+    r->text = profile->cann[0] == '\0' ? SIM_CANN_VERSION : profile->cann;
+    sscanf(r->text, "%d.%d.%d", &r->major, &r->minor, &r->patch);
+    return ACL_SUCCESS;
+}
+
+/* Minor versions of the runtime's interface, each with the first release that has it. */
+static const struct {
+    int major;
+    int minor;
+    int interface;
+} interfaces[] = {{9, 0, 17}, {8, 5, 16}, {8, 1, 12}, {0, 0, 2}};
+
+static int interface_of(const release *r)
+{
+    size_t i = 0;
+    while (r->major < interfaces[i].major || (r->major == interfaces[i].major && r->minor < interfaces[i].minor)) {
+        ++i;
+    }
+    return interfaces[i].interface;
+}
+
 SIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
     ENTER();
     REQUIRE(majorVersion);
     REQUIRE(minorVersion);
     REQUIRE(patchVersion);
+    release r;
+    TRY(read_release(__func__, &r));
     *majorVersion = 1;
-    *minorVersion = 17;
+    *minorVersion = interface_of(&r);
     *patchVersion = 0;
     return ACL_SUCCESS;
 }
@@ -53,11 +93,13 @@ SIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackage
     if (name != ACL_PKG_NAME_CANN && name != ACL_PKG_NAME_RUNTIME) {
         return FAIL(ACL_ERROR_INVALID_FILE, "name is %d; the simulator has no such package", (int)name);
     }
+    release r;
+    TRY(read_release(__func__, &r));
     memset(version, 0, sizeof *version);
-    snprintf(version->version, sizeof version->version, CANN_VERSION);
-    snprintf(version->majorVersion, sizeof version->majorVersion, "9");
-    snprintf(version->minorVersion, sizeof version->minorVersion, "1");
-    snprintf(version->releaseVersion, sizeof version->releaseVersion, "0");
+    snprintf(version->version, sizeof version->version, "%s", r.text);
+    snprintf(version->majorVersion, sizeof version->majorVersion, "%d", r.major);
+    snprintf(version->minorVersion, sizeof version->minorVersion, "%d", r.minor);
+    snprintf(version->releaseVersion, sizeof version->releaseVersion, "%d", r.patch);
     snprintf(version->patchVersion, sizeof version->patchVersion, "0");
     return ACL_SUCCESS;
 }
@@ -70,7 +112,9 @@ SIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
     if (!is_installed(pkgName)) {
         return FAIL(ACL_ERROR_INVALID_FILE, "pkgName is \"%s\"; the simulator has no such package", pkgName);
     }
-    memcpy(versionStr, CANN_VERSION, sizeof CANN_VERSION);
+    release r;
+    TRY(read_release(__func__, &r));
+    memcpy(versionStr, r.text, strlen(r.text) + 1);
     return ACL_SUCCESS;
 }
 
@@ -82,7 +126,9 @@ SIM_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
     if (!is_installed(pkgName)) {
         return FAIL(ACL_ERROR_INVALID_FILE, "pkgName is \"%s\"; the simulator has no such package", pkgName);
     }
-    *versionNum = CANN_VERSION_NUMBER;
+    release r;
+    TRY(read_release(__func__, &r));
+    *versionNum = r.major * 10000000 + r.minor * 100000 + r.patch * 1000;
     return ACL_SUCCESS;
 }
 
@@ -92,7 +138,7 @@ SIM_EXPORT const char *aclrtGetSocName(void)
         sim_fail_forked(__func__);
         return NULL;
     }
-    return SIM_SOC_NAME;
+    return sim_device_soc_name(__func__, ACL_ERROR_RT_SOC_VERSION);
 }
 
 SIM_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)

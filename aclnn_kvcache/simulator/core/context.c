@@ -30,7 +30,7 @@ struct sim_context {
 static struct {
     int references;
     sim_context *context;
-} primaries[SIM_DEVICES];
+} primaries[SIM_MOST_DEVICES];
 
 /* Orders the creation of contexts with the reset of their device. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;

@@ -7,17 +7,20 @@
 #include "core/export.h"
 
 #define SIM_DEVICES 2
+#define SIM_MOST_DEVICES 8 /* that a profile can have */
 #define SIM_SOC_NAME "Ascend950PR_9599"
-#define SIM_NPU_ARCH 3510
 #define SIM_CUBE_CORES 36
 #define SIM_VECTOR_CORES 72
 #define SIM_DEVICE_MEMORY (8ULL << 30)
 
-/* Number of visible devices; -1 when the environment variable is malformed. Read once. */
-SIM_EXPORT int sim_device_count(void);
+/* Number of visible devices. Reports and returns the failure for an environment variable that is wrong. */
+SIM_EXPORT aclError sim_device_count(const char *function, int *count);
 
-/* Reports and returns the failure for a malformed variable, or for a device that does not exist. */
+/* The same for a device that does not exist, too. */
 SIM_EXPORT aclError sim_device_check(const char *function, const char *parameter, int64_t device);
+
+/* The product; NULL, after the failure with the status was reported, where nothing tells it. */
+SIM_EXPORT const char *sim_device_soc_name(const char *function, aclError status);
 
 /* The number of a visible device before the variable was applied. */
 SIM_EXPORT int sim_device_physical(int32_t device);

@@ -36,7 +36,7 @@ typedef struct {
     int done;
 } event_task;
 
-static atomic_int live[SIM_DEVICES];
+static atomic_int live[SIM_MOST_DEVICES];
 static atomic_uint next_id;
 
 static void retain(void *object)

@@ -37,10 +37,9 @@ typedef struct {
 } arena;
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
-static arena arenas[SIM_DEVICES] = {
-    {.lock = PTHREAD_RWLOCK_INITIALIZER},
-    {.lock = PTHREAD_RWLOCK_INITIALIZER},
-};
+#define CLOSED {.lock = PTHREAD_RWLOCK_INITIALIZER}
+static arena arenas[] = {CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED};
+_Static_assert(sizeof arenas / sizeof *arenas == SIM_MOST_DEVICES, "an arena for each device");
 
 static void *reserve(int protection)
 {
@@ -74,7 +73,7 @@ static int open_arena(arena *a)
 
 static arena *arena_of(const void *address)
 {
-    for (int device = 0; device < SIM_DEVICES; ++device) {
+    for (int device = 0; device < SIM_MOST_DEVICES; ++device) {
         uintptr_t base = atomic_load_explicit(&arenas[device].base, memory_order_acquire);
         if (base != 0 && (uintptr_t)address - base < ARENA_BYTES) {
             return &arenas[device];

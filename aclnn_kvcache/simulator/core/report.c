@@ -37,7 +37,6 @@ static const family families[] = {
     {ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "EE1018", "Invalid_Argument_API_Call_Sequence", NULL},
     {ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1006", "Not_Supported", NULL},
     {ACL_ERROR_RT_MEMORY_ALLOCATION, "EE1021", "Resource_Error", NULL},
-    {ACL_ERROR_RT_NO_DEVICE, "EE2002", "Config_Error_Invalid_Environment_Variable", NULL},
     {ACL_ERROR_RT_NO_EVENT_RESOURCE, "EE1021", "Resource_Error", "Destroy events that are no longer used."},
     {ACL_ERROR_RT_NO_STREAM_RESOURCE, "EE1021", "Resource_Error", "Destroy streams that are no longer used."},
     {ACL_ERROR_RT_INTERNAL_ERROR, "EE1018", "Invalid_Argument_API_Call_Sequence", NULL},
@@ -51,6 +50,8 @@ static const family families[] = {
     {ACL_SUCCESS, "EE1019", "Execution_Error", NULL},
 };
 
+static const family wrong_variable = {.code = "EE2002", .title = "Config_Error_Invalid_Environment_Variable"};
+
 static _Thread_local aclError last_error;
 
 static const family *family_of(aclError status)
@@ -62,20 +63,33 @@ static const family *family_of(aclError status)
     return row;
 }
 
-aclError sim_fail(aclError status, const char *function, const char *format, ...)
+static void fail(const family *row, aclError status, const char *function, const char *format, va_list values)
 {
     char text[512];
-    va_list values;
-    va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    const family *row = family_of(status);
     if (row->solution == NULL) {
         sim_message(row->code, row->title, "%s failed with %d: %s.", function, status, text);
     } else {
         sim_message_solution(row->code, row->title, row->solution, "%s failed with %d: %s.", function, status, text);
     }
     last_error = status;
+}
+
+aclError sim_fail(aclError status, const char *function, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fail(family_of(status), status, function, format, values);
+    va_end(values);
+    return status;
+}
+
+aclError sim_fail_variable(aclError status, const char *function, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fail(&wrong_variable, status, function, format, values);
+    va_end(values);
     return status;
 }
 

@@ -10,6 +10,10 @@
 SIM_EXPORT aclError sim_fail(aclError status, const char *function, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same for an environment variable that is wrong, whatever the status. */
+SIM_EXPORT aclError sim_fail_variable(aclError status, const char *function, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* 100000 for a pointer that must not be NULL. */
 SIM_EXPORT aclError sim_fail_null(const char *function, const char *parameter);
 

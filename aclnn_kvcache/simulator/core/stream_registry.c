@@ -14,8 +14,8 @@
 /* The worker of such a stream is driven from the device: synchronising it answers at once. */
 #define NOT_SYNCHRONISED (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
 
-static atomic_int live[SIM_DEVICES];
-static atomic_int next_id[SIM_DEVICES];
+static atomic_int live[SIM_MOST_DEVICES];
+static atomic_int next_id[SIM_MOST_DEVICES];
 
 static void retire(sim_stream *stream, int drop_work)
 {

@@ -4,6 +4,7 @@
 #include "core/context.h"
 #include "core/handle.h"
 #include "core/message.h"
+#include "core/profile.h"
 #include "opapi/op_tensor.h"
 #include "opdev/op_errno.h"
 
@@ -55,9 +56,28 @@ aclnnStatus op_check_device(int32_t *device)
     return ACLNN_SUCCESS;
 }
 
+static aclnnStatus not_added(const char *function)
+{
+    sim_message_trace("%s: the kernel was not added to the executor (%d)", function, ACLNN_ERR_INNER_NULLPTR);
+    return ACLNN_ERR_INNER_NULLPTR;
+}
+
+aclnnStatus op_check_kernels(const char *function)
+{
+    const sim_profile *profile = sim_profile_in_force();
+
+    /* With a wrong profile there is no device, which is found before. */
+    if (profile == NULL || !sim_profile_lacks_kernels(profile, function)) {
+        return ACLNN_SUCCESS;
+    }
+    sim_message("EZ1013", "Config_Error", "the operator package that is installed has no kernels of %s for %s", function,
+                profile->soc);
+    sim_message_trace("%s: the lookup of the kernel failed (%d)", function, ACLNN_ERR_INNER);
+    return not_added(function);
+}
+
 aclnnStatus op_tiling_failed(const char *function)
 {
     sim_message_trace("%s: tiling of the kernel failed (%d)", function, ACLNN_ERR_INNER_TILING_ERROR);
-    sim_message_trace("%s: the kernel was not added to the executor (%d)", function, ACLNN_ERR_INNER_NULLPTR);
-    return ACLNN_ERR_INNER_NULLPTR;
+    return not_added(function);
 }

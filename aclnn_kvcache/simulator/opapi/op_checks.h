@@ -18,6 +18,12 @@ aclnnStatus op_check_view(const sim_tensor *tensor);
 /* The tiling starts with the platform, which needs a device (observed.md: 561103 naming aclrtGetDevice and 107002). */
 aclnnStatus op_check_device(int32_t *device);
 
+/* The kernels of the operator for the product. This comes last: behind the operator's own checks (161001, 161002) for
+   sure, since those happen a layer further out, and behind the tiling because both operators' lists of checks name it
+   there. The second is unverified and changes the message alone, the status being 561103 either way. An empty call of
+   scatter needs no kernels. */
+aclnnStatus op_check_kernels(const char *function);
+
 /* Adds the layers above a failed tiling to its message and returns the status that comes out of them. */
 aclnnStatus op_tiling_failed(const char *function);
 

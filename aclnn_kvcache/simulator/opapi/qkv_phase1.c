@@ -153,7 +153,8 @@ SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     tensors[Q_SCALE] = &as_given[1];
     infer_shape(qOut);
     infer_shape(qScale);
-    if ((status = qkv_check_tiling(tensors, &attributes)) != ACLNN_SUCCESS) {
+    if ((status = qkv_check_tiling(tensors, &attributes)) != ACLNN_SUCCESS ||
+        (status = op_check_kernels(QKV_NAME)) != ACLNN_SUCCESS) {
         return status;
     }
     return give_kernel(handles, tensors, &attributes, device, workspaceSize, executor);

@@ -89,7 +89,9 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
     const bool view_path = scatter_takes_view_path(tensors);
     int32_t device;
     if ((view_path && (status = check_views(tensors)) != ACLNN_SUCCESS) ||
-        (status = op_check_device(&device)) != ACLNN_SUCCESS || (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS) {
+        (status = op_check_device(&device)) != ACLNN_SUCCESS ||
+        (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS ||
+        (status = op_check_kernels(SCATTER_NAME)) != ACLNN_SUCCESS) {
         return status;
     }
     return give_kernel(handles, tensors, cacheLayoutOptional, device, view_path, workspaceSize, executor);
