@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import operator
 import re
-from difflib import get_close_matches
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain.explanation import Cause, Explanation, of_message, of_status
 from aclnn_kvcache.explain.messages import known_messages
-from aclnn_kvcache.explain.plog import Log
 from aclnn_kvcache.explain.text import find
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.explain.plog import Log
 
 __all__ = ["Cause", "Explanation", "explain", "is_code", "of_log"]
 
@@ -65,9 +66,14 @@ _WANTED = "a status as a number or C name, a message code, or a text that has on
 
 
 def _of_number(what: SupportsIndex) -> Explanation:
-    if isinstance(what, bool) or not hasattr(what, "__index__"):
+    try:
+        value = None if isinstance(what, bool) else operator.index(what)
+    except TypeError:
+        value = None
+    if value is None:
         raise ArgumentError("what", _WANTED, type(what).__name__, "pass str(error) to explain an exception")
-    value = operator.index(what)
+    if not -(2**63) <= value < 2**64:
+        raise ArgumentError("what", _WANTED, "a number of more than 64 bits")
     return Explanation(str(value), (of_status(value),))
 
 
@@ -77,6 +83,8 @@ def _integer(text: str) -> int:
 
 def _similar(name: str) -> tuple[str, ...]:
     """Known names that hold this one or that differ from it little."""
+    from difflib import get_close_matches  # needed rarely, and not quick to import
+
     names = [*status.names(), *known_messages()]
     holding = [known for known in names if name in known][:5]
     return tuple(holding or get_close_matches(name, names, n=3, cutoff=0.75))

@@ -222,7 +222,11 @@ def test_unknown_names_get_similar_ones(what, similar):
     assert explanation.similar[: len(similar) or None] == similar
 
 
-@pytest.mark.parametrize("what", ["", " \n", None, 1.0, True, b"161002", [161002]])
+@pytest.mark.parametrize(
+    "what",
+    ["", " \n", None, 1.0, True, b"161002", [161002], np.ones(2), 2**64, -(10**5000)],
+    ids=lambda what: type(what).__name__,
+)
 def test_what_cannot_be_explained_is_refused(what):
     with pytest.raises(kv.ArgumentError, match="what: expected a status as a number or C name"):
         kv.explain(what)
