@@ -5,18 +5,14 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain.explanation import Cause, Explanation, of_message, of_status
 from aclnn_kvcache.explain.messages import known_messages
-from aclnn_kvcache.explain.text import find
 
-if TYPE_CHECKING:
-    from aclnn_kvcache.explain.plog import Log
-
-__all__ = ["Cause", "Explanation", "explain", "is_code", "of_log"]
+__all__ = ["Cause", "Explanation", "explain", "is_code"]
 
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})")
 _MESSAGE = re.compile(r"[A-Z][A-Z0-9][0-9]{4}", re.IGNORECASE)
@@ -46,15 +42,11 @@ def explain(what: str | SupportsIndex) -> Explanation:
     named = status.named(text)
     if named:
         return Explanation(text, (of_status(named.value),))
+    from aclnn_kvcache.explain.text import find  # here, as its patterns would make importing the package slow
+
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
     return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else ())
-
-
-def of_log(log: Log) -> Explanation:
-    """What the lines of a log that matter say together."""
-    text = "\n".join(line.text for line in log.lines)
-    return Explanation(text, find(text))
 
 
 def is_code(text: str) -> bool:
@@ -83,7 +75,7 @@ def _integer(text: str) -> int:
 
 def _similar(name: str) -> tuple[str, ...]:
     """Known names that hold this one or that differ from it little."""
-    from difflib import get_close_matches  # needed rarely, and not quick to import
+    from difflib import get_close_matches  # here for the same reason
 
     names = [*status.names(), *known_messages()]
     holding = [known for known in names if name in known][:5]

@@ -93,6 +93,9 @@ def test_a_terminal_is_not_waited_for(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"561002")))
     assert main(["explain"]) == 2
     assert "got nothing" in capsys.readouterr().err
+    # Unless it is asked for.
+    assert main(["explain", "-"]) == 0
+    assert capsys.readouterr().out.startswith("561002 ")
 
 
 def test_standard_input_is_left_alone_where_something_else_was_asked_for(run, logs):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aclnn_kvcache.explain import of_log, plog
+from aclnn_kvcache.explain import plog
 from aclnn_kvcache.explain.plog import LogLine, LogPlace, log_folder, read
 
 TIME = "2026-08-01-10:11:12.123.456"
@@ -220,6 +220,6 @@ def test_codes_of_a_log_are_explained_the_most_telling_first(tmp_path):
         line("ctx is NULL, ret 107002"),
     ]
     write(tmp_path, 7, "".join(errors))
-    causes = of_log(read(str(tmp_path))).causes
+    causes = plog.causes(read(str(tmp_path)))
     assert [cause.code for cause in causes] == ["Parse dynamic kernel config fail", "EZ9999", "561103"]
     assert causes[2].line == "errno[561103] OpName:[X] failed"
