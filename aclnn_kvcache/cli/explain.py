@@ -7,11 +7,12 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from aclnn_kvcache.cli.backend import NO_BACKEND, RUNTIME_FAILURE, WRONG_USAGE
 from aclnn_kvcache.errors import ArgumentError
-from aclnn_kvcache.explain import explain, is_code, of_log, plog, rule_table
+from aclnn_kvcache.explain import Explanation, explain, is_code, plog, rule_table
 
 HELP = "say what a status, a message code, an error text or CANN's log means, and what to do about it"
 
@@ -82,10 +83,17 @@ def _answer(options: argparse.Namespace, document: dict[str, Any], parts: list[s
 
 def _texts(options: argparse.Namespace) -> list[str]:
     """What is to be explained: each code on its own, or all words together as one text."""
-    if options.what == ["-"] or not (options.what or options.plog or options.rules is not None):
-        text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read().decode("utf-8", "replace")
-        return [text] if text.strip() else []
-    return options.what if all(map(is_code, options.what)) else [" ".join(options.what)]
+    if options.what == ["-"]:
+        return _standard_input()
+    if options.what:
+        return options.what if all(map(is_code, options.what)) else [" ".join(options.what)]
+    asked = options.plog or options.rules is not None
+    return [] if asked or sys.stdin is None or sys.stdin.isatty() else _standard_input()
+
+
+def _standard_input() -> list[str]:
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin else ""
+    return [text] if text.strip() else []
 
 
 def _log(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
@@ -94,23 +102,27 @@ def _log(options: argparse.Namespace) -> tuple[dict[str, Any], str, int]:
     if options.log_dir:
         place = plog.LogPlace(options.log_dir, "--log-dir", os.path.isdir(options.log_dir), to_stdout="")
     log = plog.read(place.path, options.pid)
-    explanation = of_log(log)
+    causes = plog.causes(log)
     document = {"place": place._asdict(), **log._asdict(), "lines": [line._asdict() for line in log.lines]}
-    document["causes"] = explanation.as_dict()["causes"]
-    lines = [f"logs  {place}", *(f"file  {path}" for path in log.files)]
-    lines += [f"cannot be read: {problem}" for problem in log.problems]
+    document["causes"] = [cause._asdict() for cause in causes]
+    text = "\n".join(_log_text(options, place, log))
+    text += f"\n\n{Explanation('', causes)}" if causes else ""
+    if log.problems and len(log.problems) >= len(log.files):
+        return document, text, RUNTIME_FAILURE
+    return document, text, 0 if log.files else NO_BACKEND
+
+
+def _log_text(options: argparse.Namespace, place: plog.LogPlace, log: plog.Log) -> Iterator[str]:
+    yield f"logs  {place}"
+    yield from (f"file  {path}" for path in log.files)
+    yield from (f"cannot be read: {problem}" for problem in log.problems)
     if not log.files:
-        whose = f"process {options.pid}" if options.pid else "any process"
-        return (
-            document,
-            "\n".join([*lines, f"no log of {whose} there"]),
-            RUNTIME_FAILURE if log.problems else NO_BACKEND,
-        )
-    unread = len(log.problems) == len(log.files)
-    if not log.lines and not unread:
-        lines.append(f"no error in the log of process {log.pid}")
-    lines += [f"{log.older} older lines are left out"] if log.older else []
-    lines += ["", *map(str, log.lines)] if log.lines else []
-    lines += [f"{log.noise} lines of usual noise are left out"] if log.noise else []
-    lines += ["", str(explanation)] if explanation.causes else []
-    return document, "\n".join(lines), RUNTIME_FAILURE if unread else 0
+        yield f"no log of {f'process {options.pid}' if options.pid else 'any process'} there"
+    elif not log.lines and not log.problems:
+        yield f"no error in the log of process {log.pid}"
+    if log.older:
+        yield f"{log.older} older lines are left out"
+    if log.lines:
+        yield from ("", *map(str, log.lines))
+    if log.noise:
+        yield f"{log.noise} lines of usual noise are left out"

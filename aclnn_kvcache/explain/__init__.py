@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import operator
 import re
-from difflib import get_close_matches
 from typing import SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain.explanation import Cause, Explanation, of_message, of_status
 from aclnn_kvcache.explain.messages import known_messages
-from aclnn_kvcache.explain.plog import Log
-from aclnn_kvcache.explain.text import find
 
-__all__ = ["Cause", "Explanation", "explain", "is_code", "of_log"]
+__all__ = ["Cause", "Explanation", "explain", "is_code"]
 
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})")
 _MESSAGE = re.compile(r"[A-Z][A-Z0-9][0-9]{4}", re.IGNORECASE)
@@ -45,15 +42,11 @@ def explain(what: str | SupportsIndex) -> Explanation:
     named = status.named(text)
     if named:
         return Explanation(text, (of_status(named.value),))
+    from aclnn_kvcache.explain.text import find  # here, as its patterns would make importing the package slow
+
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
     return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else ())
-
-
-def of_log(log: Log) -> Explanation:
-    """What the lines of a log that matter say together."""
-    text = "\n".join(line.text for line in log.lines)
-    return Explanation(text, find(text))
 
 
 def is_code(text: str) -> bool:
@@ -65,9 +58,14 @@ _WANTED = "a status as a number or C name, a message code, or a text that has on
 
 
 def _of_number(what: SupportsIndex) -> Explanation:
-    if isinstance(what, bool) or not hasattr(what, "__index__"):
+    try:
+        value = None if isinstance(what, bool) else operator.index(what)
+    except TypeError:
+        value = None
+    if value is None:
         raise ArgumentError("what", _WANTED, type(what).__name__, "pass str(error) to explain an exception")
-    value = operator.index(what)
+    if not -(2**63) <= value < 2**64:
+        raise ArgumentError("what", _WANTED, "a number of more than 64 bits")
     return Explanation(str(value), (of_status(value),))
 
 
@@ -77,6 +75,8 @@ def _integer(text: str) -> int:
 
 def _similar(name: str) -> tuple[str, ...]:
     """Known names that hold this one or that differ from it little."""
+    from difflib import get_close_matches  # here for the same reason
+
     names = [*status.names(), *known_messages()]
     holding = [known for known in names if name in known][:5]
     return tuple(holding or get_close_matches(name, names, n=3, cutoff=0.75))

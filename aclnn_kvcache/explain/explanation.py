@@ -67,8 +67,9 @@ class Explanation(NamedTuple):
         return "\n\n".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**self._asdict(), "causes": [cause._asdict() for cause in self.causes]}
+        """For JSON; of a long text only the start."""
+        causes = [cause._asdict() for cause in self.causes]
+        return {"what": _short(self.what), "causes": causes, "similar": self.similar}
 
 
 _HELP = "explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"

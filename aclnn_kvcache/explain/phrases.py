@@ -103,7 +103,7 @@ PHRASES = (
         "compare driver and CANN with the release notes; aclnn-kvcache doctor prints both versions",
     ),
     Phrase(
-        r"(executor|workspace)\w* is (a )?null(ptr)?",
+        r"(executor|workspace)\w* is (a )?null(ptr)?\b",
         "phase 2 was called with what a failed phase 1 left behind",
         "the status of phase 1 was not looked at; or the executor or the workspace is missing",
         "explain the status of phase 1, and use its size and executor only if that is 0",

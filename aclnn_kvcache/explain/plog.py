@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from aclnn_kvcache.explain.explanation import Cause
 from aclnn_kvcache.explain.phrases import is_noise
-from aclnn_kvcache.explain.text import LONGEST_LINE, clean
+from aclnn_kvcache.explain.text import LONGEST_LINE, clean, find
 
 TAIL = 4 * 2**20
 """Bytes that are read of one process's files, from their end."""
@@ -118,6 +119,11 @@ def read(folder: str, pid: int | None = None) -> Log:
         max(len(folded) - MOST_LINES, 0),
         tuple(problems),
     )
+
+
+def causes(log: Log) -> tuple[Cause, ...]:
+    """What is known in the lines that matter, the most telling first."""
+    return find("\n".join(line.text for line in log.lines))
 
 
 def _files(folder: str, pid: int | None, problems: list[str]) -> list[Path]:

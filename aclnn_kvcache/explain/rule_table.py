@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import groupby
 from typing import Any
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.rule import Contract, Rule
-
-NOT_CHECKED = "not checked by CANN"
 
 
 def contract(operator: str) -> Contract:
@@ -25,8 +24,13 @@ def contract(operator: str) -> Contract:
 
 
 def as_text(contract: Contract) -> str:
-    heading = f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"
-    return "\n\n".join([heading, *map(_text, contract.rules)])
+    """One line for each rule: id, what must hold, arguments; below the answer and the source that it shares."""
+    width = max(len(rule.id) for rule in contract.rules)
+    lines = [f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"]
+    for heading, rules in groupby(contract.rules, _heading):
+        lines += ["", heading]
+        lines += [f"  {rule.id:{width}}  {rule.expected} [{', '.join(rule.arguments)}]" for rule in rules]
+    return "\n".join(lines)
 
 
 def as_dict(contract: Contract) -> dict[str, Any]:
@@ -34,14 +38,14 @@ def as_dict(contract: Contract) -> dict[str, Any]:
     return {"name": contract.name, "api": contract.api, "rules": [_facts(rule) for rule in contract.rules]}
 
 
-def _text(rule: Rule) -> str:
-    answer = f"{rule.status} {status.describe(rule.status).name}" if rule.status else NOT_CHECKED
-    lines = [rule.id, f"about   {', '.join(rule.arguments)}", f"must    {rule.expected}"]
-    lines += [f"answer  {answer}" + (f", {rule.ez}" if rule.ez else ""), f"source  {rule.source}"]
-    return "\n  ".join(lines)
+def _heading(rule: Rule) -> str:
+    return f"{_answer(rule)}{f', {rule.ez}' if rule.ez else ''} ({rule.source})"
+
+
+def _answer(rule: Rule) -> str:
+    return f"{rule.status} {status.describe(rule.status).name}" if rule.status else "not checked by CANN"
 
 
 def _facts(rule: Rule) -> dict[str, Any]:
-    name = status.describe(rule.status).name if rule.status else NOT_CHECKED
     facts = {field: getattr(rule, field) for field in ("id", "arguments", "expected", "status", "ez", "source")}
-    return {**facts, "answer": name}
+    return {**facts, "answer": _answer(rule)}

@@ -81,6 +81,8 @@ def _named(line: str) -> Iterator[int]:
 
 def _follows(cause: Cause, others: Iterable[Cause]) -> bool:
     """Whether a cause found on lines of noise only is explained by something that is not."""
+    if cause.kind == "phrase" and not _is_vague(cause):
+        return False
     real = [other for other in others if not other.noise]
     if cause.code == str(_NO_CONTEXT):
         # It is what makes an operator fail inside in a thread without a device.

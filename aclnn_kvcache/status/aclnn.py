@@ -110,14 +110,18 @@ GROUPS = (
         rows=((561101, "ACLNN_ERR_INNER_CREATE_EXECUTOR", "executor could not be created"),),
     ),
     Group(
-        causes="tiling refused shapes or strides, no kernel fits this product, or the thread has no device",
+        causes=(
+            "tiling refused shapes or strides, no kernel fits this product, the thread has no device, or executors "
+            "were kept until none was left"
+        ),
         action=(
             "read the library's message: it names a tensor if the arguments are at fault, else look at the installation"
         ),
         telling=(
-            "yours, if the message has one of EZ0001 to EZ0028 or names a tensor. The installation, if it has EZ1008, "
-            'EZ1009, EZ1013 or EZ1014, "Parse dynamic kernel config fail" or binary_info_config.json, or if the checks '
-            "find nothing in the call. Neither, if it has 107002: the thread has set no device"
+            "yours, if the message has one of EZ0001 to EZ0028 or names a tensor, or if the checks find a broken rule. "
+            'The installation, if it has EZ1008, EZ1009, EZ1013 or EZ1014, "Parse dynamic kernel config fail" or '
+            "binary_info_config.json, or if the checks find nothing in the call. Neither, if it has 107002: the thread "
+            "has set no device"
         ),
         rows=(
             (
