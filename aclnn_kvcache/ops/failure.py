@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aclnn_kvcache.dtypes import name_of
-from aclnn_kvcache.errors import AclError, ArgumentFacts, Described, DeviceFaultError
-from aclnn_kvcache.explain.failure import evidence_of, locate
-from aclnn_kvcache.explain.verdict import judge
+from aclnn_kvcache.errors import PHASE_1, AclError, ArgumentFacts, Described, DeviceFaultError
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.rules.finding import TensorSpec
 
@@ -44,6 +42,9 @@ class Failing:
         # A late fault may be that of another launch, which it then names itself.
         if not (isinstance(error, DeviceFaultError) and len(error.launches) > 1):
             describe(error, self._library, self._api, self._described)
+        from aclnn_kvcache.explain.context import evidence_of  # most processes never need it
+        from aclnn_kvcache.explain.verdict import judge
+
         verdict = judge(evidence_of(error, self._library, rules_asked=True))
         if verdict:
             error.attach(verdict=verdict)
@@ -54,4 +55,6 @@ def describe(error: AclError, library: Library, api: str, described: Described) 
     arguments, attributes = described
     error.attach(operator=api, arguments=arguments, attributes=attributes)
     if not error.library:
-        locate(error, library, f"{api}GetWorkspaceSize")
+        from aclnn_kvcache.explain.context import locate
+
+        locate(error, library, f"{api}{PHASE_1}")
