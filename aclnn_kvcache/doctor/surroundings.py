@@ -20,7 +20,8 @@ TO_STDOUT = ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT")
 
 
 class LogFolder(NamedTuple):
-    path: Path
+    path: str
+    """Empty if no variable names one."""
     variable: str
     """What decides it."""
 
@@ -29,7 +30,7 @@ def log_folder(environ: Mapping[str, str]) -> LogFolder:
     """Where CANN writes its logs."""
     choices = {"ASCEND_PROCESS_LOG_PATH": "", "ASCEND_WORK_PATH": "log", "HOME": "ascend/log"}
     variable = next((name for name in choices if environ.get(name)), "")
-    return LogFolder(Path(environ[variable], choices[variable]) if variable else Path(), variable)
+    return LogFolder(str(Path(environ[variable], choices[variable])) if variable else "", variable)
 
 
 def check_logs(subject: Subject) -> Iterator[Line]:
@@ -40,10 +41,10 @@ def check_logs(subject: Subject) -> Iterator[Line]:
         return
     to_stdout = next((name for name in TO_STDOUT if environ.get(name) == "1"), "")
     folder = log_folder(environ)
-    where = f"{folder.path} (by {folder.variable})" if folder.variable else "a folder that no variable names"
+    where = f"{folder.path} (by {folder.variable})" if folder.path else "a folder that no variable names"
     if to_stdout:
         yield Line("logs", WARNING, f"{to_stdout}=1: nothing is written to {where}", f"unset {to_stdout}")
-    elif not folder.variable:
+    elif not folder.path:
         text = "where CANN's logs go is not known: HOME is not set"
         yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
     elif not os.path.isdir(folder.path):
@@ -52,7 +53,7 @@ def check_logs(subject: Subject) -> Iterator[Line]:
         text = f"{where}: this user may not write there, so that CANN's messages are lost"
         yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
     else:
-        yield Line("logs", OK, f"{where}: {_newest(folder.path)}")
+        yield Line("logs", OK, f"{where}: {_newest(Path(folder.path))}")
     level = environ.get(LEVEL, "3")
     if level in LEVELS:
         yield Line("logs", OK, f"level {LEVELS[level]} ({LEVEL}={level}{'' if LEVEL in environ else ', the default'})")

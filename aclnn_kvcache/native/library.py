@@ -108,7 +108,7 @@ class Library:
             self._bindings.pop(QKV, None)
             self.__dict__.pop(QKV, None)
 
-    def exports(self, name: str) -> bool:
+    def runtime_exports(self, name: str) -> bool:
         """Whether the runtime library, or what it depends on, exports a C function; our headers need not declare it."""
         return any(hasattr(item.handle, name) for item in self._by_folder["acl"])
 

@@ -17,6 +17,6 @@ SINCE = (
 
 def release_by_functions(library: Library) -> tuple[str, str]:
     """The release by what the runtime exports: at least the first, older than the second; either may be empty."""
-    newest = max((index for index, (_, name) in enumerate(SINCE) if library.exports(name)), default=-1)
+    newest = max((index for index, (_, name) in enumerate(SINCE) if library.runtime_exports(name)), default=-1)
     releases = ["", *(release for release, _ in SINCE), ""]
     return releases[newest + 1], releases[newest + 2]
