@@ -403,7 +403,7 @@ def test_devices_that_cannot_be_asked_for() -> None:
     cure = "run 'npu-smi info' in this shell: where that fails too, driver or container mounts are at fault"
     assert [*devices.check_devices(subject(stages))] == [Line("devices", "problem", "aclInit answered 500000", cure)]
     [line] = devices.check_devices(subject({**stages, "libraries": SIMULATED}))
-    assert line.cure == "unset ASCEND_RT_VISIBLE_DEVICES and the settings of the simulator"
+    assert line.cure == "unset ASCEND_RT_VISIBLE_DEVICES ACLSIM_PROFILE"
 
 
 # --- operators
