@@ -25,6 +25,9 @@ from aclnn_kvcache.errors import (
     SymbolNotFoundError,
     SynchronizeTimeoutError,
 )
+from aclnn_kvcache.explain import Explanation, explain
+from aclnn_kvcache.preflight import check_call
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
@@ -46,6 +49,8 @@ __all__ = [
     "DeviceUnavailableError",
     "Event",
     "ExecutorConsumedError",
+    "Explanation",
+    "Finding",
     "ForkedProcessError",
     "KvCacheError",
     "LibraryConflictError",
@@ -55,6 +60,9 @@ __all__ = [
     "Stream",
     "SymbolNotFoundError",
     "SynchronizeTimeoutError",
+    "TensorSpec",
+    "check_call",
     "compare",
+    "explain",
     "oracle",
 ]

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Sequence
 
 from aclnn_kvcache import __version__
-from aclnn_kvcache.cli import abi, doctor, smoke
+from aclnn_kvcache.cli import abi, doctor, explain, smoke
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE
 
-COMMANDS = {"smoke": smoke, "doctor": doctor, "abi": abi}
+COMMANDS = {"smoke": smoke, "doctor": doctor, "explain": explain, "abi": abi}
 
 EXIT_CODES = (
-    "exit codes: 0 good; 1 results differ; 2 wrong usage; 3 no such backend or device; 4 device or runtime failure; "
-    "130 interrupted; 141 the reader of the output went away"
+    "exit codes: 0 good; 1 results differ; 2 wrong usage; 3 no such backend, device or log; 4 device or runtime "
+    "failure; 130 interrupted; 141 the reader of the output went away"
 )
 
 

@@ -21,8 +21,9 @@ BASE = {"status", "dtypes", "layout"}
 NATIVE = {"errors", *BASE}
 RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
-OPS = {"launch", "rules", *LAUNCH}
+OPS = {"launch", "explain", "rules", *LAUNCH}
 SESSION = {"ops", *OPS}
+PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -33,15 +34,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compare": BASE,
     "rules": {"errors", *BASE},
     "errors": BASE,
+    "explain": {"errors", "rules", *BASE},
     "native": {TOP, *NATIVE},
     "runtime": RUNTIME,
     "launch": LAUNCH,
     "ops": OPS,
     "session": SESSION,
+    "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "doctor": {"smoke", *SMOKE},
     "cli": {"doctor", "smoke", *SMOKE},
-    TOP: {"oracle", "compare", "session", *SESSION},
+    TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }
 """For each unit (a module or folder right below the package) the others that it may import. Arrows go down only."""

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was recognised, and how it is told."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from aclnn_kvcache import status
+from aclnn_kvcache.explain.messages import describe_message, known_messages
+
+CHECKS = "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation"
+
+
+class Cause(NamedTuple):
+    """One thing that was recognised."""
+
+    kind: str
+    """"status", "message" (a code such as EZ0028) or "phrase"."""
+    code: str
+    """The number, the message code, or the phrase as it stood there."""
+    name: str
+    """The C name of a status, the title of a message code."""
+    meaning: str
+    causes: str
+    action: str
+    telling: str = ""
+    """How to tell wrong arguments from a wrong installation, where one code stands for both."""
+    aliases: tuple[str, ...] = ()
+    """Other C names of the same number."""
+    known: bool = True
+    line: str = ""
+    """The line of a text in which it stood, without times, process numbers and source places."""
+    noise: bool = False
+    """Whether it usually follows from something else in the same text."""
+
+    def __str__(self) -> str:
+        head = f"{self.code} {self.name}".rstrip()
+        lines = [f"{head}: {self.meaning}"]
+        if self.line and self.line != self.code:
+            lines += [f"in:          {self.line}"]
+        lines += [f"usual cause: {self.causes}", f"what to do:  {self.action}"]
+        if self.telling:
+            lines += [f"your tensors or your installation? {self.telling}. {CHECKS}"]
+        if self.aliases:
+            lines += [f"also called: {', '.join(self.aliases)}"]
+        return "\n  ".join(lines)
+
+
+class Explanation(NamedTuple):
+    """What is known about a code or a text; as a string it is to be read.
+
+    ``causes`` holds what was recognised, the most telling first, noise last; ``similar`` known names like the one that
+    is not known.
+    """
+
+    what: str
+    causes: tuple[Cause, ...] = ()
+    similar: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.causes:
+            return f"nothing known in: {_short(self.what)}{_or(self.similar)}\n  {_HELP}"
+        parts = [str(cause) for cause in self.causes if not cause.noise]
+        noise = dict.fromkeys(cause.line for cause in self.causes if cause.noise)
+        if noise:
+            parts += ["\n  ".join(["usual noise, not the cause:", *noise])]
+        return "\n\n".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; of a long text only the start."""
+        causes = [cause._asdict() for cause in self.causes]
+        return {"what": _short(self.what), "causes": causes, "similar": self.similar}
+
+
+_HELP = "explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"
+
+
+def of_status(value: int, line: str = "") -> Cause:
+    known, advice = status.describe(value), status.ADVICE.get(value)
+    if advice is None:
+        kin = status.family(value)
+        advice = kin.advice if kin else _without_family(value)
+    about = (known.meaning, advice.causes, advice.action, advice.telling, known.aliases)
+    return Cause("status", str(value), known.name, *about, known=value in status.statuses(), line=line)
+
+
+def _without_family(value: int) -> status.Advice:
+    action = "find out which function returned it; its own documentation has the meaning"
+    if value < 0:
+        causes = "CANN has no negative status: it is what another function returned, or the sign was put there"
+        if -value in status.statuses():
+            action = f"without the sign it is {-value} {status.describe(-value).name}: explain that one"
+        return status.Advice(causes, action)
+    return status.Advice("CANN's have six digits and begin with 1, 2, 3 or 5; this is something else", action)
+
+
+def of_message(code: str, line: str = "") -> Cause:
+    known = describe_message(code)
+    about = (known.meaning, known.causes, known.action)
+    return Cause("message", code, known.title, *about, known=code in known_messages(), line=line)
+
+
+def _or(similar: tuple[str, ...]) -> str:
+    return f"; did you mean {' or '.join(similar)}?" if similar else ""
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 100 else f"{text[:99]}…"

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator's rules as a table to read."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from itertools import groupby
+from typing import Any
+
+from aclnn_kvcache import status
+from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.rule import Contract, Rule
+
+
+def contract(operator: str) -> Contract:
+    """The contract of the operator with this name: the method's or the C function's, in any case."""
+    names = {name.lower(): found for found in CONTRACTS.values() for name in (found.name, found.api)}
+    if operator.lower() in names:
+        return names[operator.lower()]
+    near = get_close_matches(operator.lower(), names, n=1)
+    action = f"did you mean {names[near[0]].name}?" if near else ""
+    raise ArgumentError("operator", f"one of {', '.join(CONTRACTS)}", repr(operator), action)
+
+
+def as_text(contract: Contract) -> str:
+    """One line for each rule: id, what must hold, arguments; below the answer and the source that it shares."""
+    width = max(len(rule.id) for rule in contract.rules)
+    lines = [f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"]
+    for heading, rules in groupby(contract.rules, _heading):
+        lines += ["", heading]
+        lines += [f"  {rule.id:{width}}  {rule.expected} [{', '.join(rule.arguments)}]" for rule in rules]
+    return "\n".join(lines)
+
+
+def as_dict(contract: Contract) -> dict[str, Any]:
+    """For JSON."""
+    return {"name": contract.name, "api": contract.api, "rules": [_facts(rule) for rule in contract.rules]}
+
+
+def _heading(rule: Rule) -> str:
+    return f"{_answer(rule)}{f', {rule.ez}' if rule.ez else ''} ({rule.source})"
+
+
+def _answer(rule: Rule) -> str:
+    return f"{rule.status} {status.describe(rule.status).name}" if rule.status else "not checked by CANN"
+
+
+def _facts(rule: Rule) -> dict[str, Any]:
+    facts = {field: getattr(rule, field) for field in ("id", "arguments", "expected", "status", "ez", "source")}
+    return {**facts, "answer": _answer(rule)}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what is known in a pasted text: statuses, their names, message codes and phrases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from aclnn_kvcache import status
+from aclnn_kvcache.explain.explanation import Cause, of_message, of_status
+from aclnn_kvcache.explain.messages import describe_message
+from aclnn_kvcache.explain.phrases import compiled, is_noise
+
+LONGEST_LINE = 2000
+
+_DECORATION = re.compile(
+    r"^\[[A-Z]+\] *\w+\(\d+,[^)]*\):"  # level, module, process of a log line
+    r"|\[(PID|THREAD|FUNC|FILE|LINE):[^\]]*\]"
+    r"|\d{4}-\d\d-\d\d[-T ]\d\d:\d\d:\d\d[.,\d]*"
+    r"|\[NNOP\]\[\w+\]\[\d+\]"  # function and thread
+    r"|\[[\w./-]+\.(cc|cpp|c|h|py):\d+\]\d*"  # source place of a log line, and the thread behind it
+)
+_NUMBER = re.compile(r"(?<![\w.])(0x[0-9a-f]{5}|[1235](?:00|07|45|48|61)\d{3})(?!\w|\.\d)", re.IGNORECASE)
+_SAYS_ERROR = re.compile(r"(err|code|status|ret|result|fail|answered|\brc\b)[^\d]*$", re.IGNORECASE)
+"""What stands before a number that is a status and not a size or a process."""
+_NAME = re.compile(r"\bACL(?:NN)?_\w+", re.IGNORECASE)
+_MESSAGE = re.compile(r"\bE[A-Z0-9]\d{4}\b")
+
+_VAGUE = {361001, 500000, 500001, 500003, 507000, 507899, 561000, 561001, 561002, 561103}
+"""Statuses beside which almost any other code says more."""
+_NO_CONTEXT = 107002
+
+
+def clean(line: str) -> str:
+    """A line without times, process numbers and source places."""
+    return " ".join(_DECORATION.sub(" ", line[:LONGEST_LINE]).split())
+
+
+def find(text: str) -> tuple[Cause, ...]:
+    """What is known in the text, each once, the most telling first and noise last."""
+    found: dict[tuple[str, str], Cause] = {}
+    for raw in text.splitlines():
+        line = clean(raw)
+        noise = is_noise(line)
+        for key, cause in _in_line(line):
+            # A code that also stands on a line of its own is no noise.
+            if key not in found or (found[key].noise and not noise):
+                found[key] = cause._replace(noise=noise)
+    causes = [cause._replace(noise=cause.noise and _follows(cause, found.values())) for cause in found.values()]
+    return tuple(sorted(causes, key=_rank))
+
+
+def _in_line(line: str) -> Iterator[tuple[tuple[str, str], Cause]]:
+    for phrase, pattern in compiled():
+        match = pattern.search(line)
+        if match:
+            cause = Cause("phrase", match[0], "", phrase.meaning, phrase.causes, phrase.action, line=line)
+            yield ("phrase", phrase.pattern), cause
+    for code in _MESSAGE.findall(line):
+        yield ("message", code), of_message(code, line)
+    for value in [*_numbers(line), *_named(line)]:
+        yield ("status", str(value)), of_status(value, line)
+
+
+def _numbers(line: str) -> Iterator[int]:
+    for match in _NUMBER.finditer(line):
+        value = int(match[1], 0)
+        said = _SAYS_ERROR.search(line[max(0, match.start() - 30) : match.start()])
+        known, is_round = value in status.statuses(), value % 100_000 == 0
+        in_hexadecimal = match[1][:2].lower() == "0x"
+        if (known and not is_round and not in_hexadecimal) or (said and (known or not in_hexadecimal)):
+            yield value
+
+
+def _named(line: str) -> Iterator[int]:
+    for name in _NAME.findall(line):
+        known = status.named(name)
+        if known is not None and known.value != 0:
+            yield known.value
+
+
+def _follows(cause: Cause, others: Iterable[Cause]) -> bool:
+    """Whether a cause found on lines of noise only is explained by something that is not."""
+    if cause.kind == "phrase" and not _is_vague(cause):
+        return False
+    real = [other for other in others if not other.noise]
+    if cause.code == str(_NO_CONTEXT):
+        # It is what makes an operator fail inside in a thread without a device.
+        real = [other for other in real if not _is_vague(other)]
+    return bool(real)
+
+
+def _is_vague(cause: Cause) -> bool:
+    if cause.kind == "message":
+        return describe_message(cause.code).vague
+    if cause.kind == "phrase":
+        return is_noise(cause.code)
+    return not cause.known or int(cause.code) in _VAGUE
+
+
+def _rank(cause: Cause) -> tuple[bool, bool, bool]:
+    return cause.noise, _is_vague(cause), cause.kind == "status"
