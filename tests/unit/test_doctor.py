@@ -135,6 +135,7 @@ def test_the_simulator_is_examined_without_npu(tmp_path: Path) -> None:
     ("arguments", "argument"),
     [
         ({"backend": "gpu"}, "backend"),
+        ({"library_dir": 5}, "library_dir"),
         ({"device": -1}, "device"),
         ({"device": True}, "device"),
         ({"device": "0"}, "device"),
