@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
+from aclnn_kvcache.doctor.variables import PROFILE
 from aclnn_kvcache.native.driver import HAL, MANAGER, VISIBLE, Node, device_nodes, driver_library, visible_devices
 from aclnn_kvcache.native.kernels import PRODUCT
 from aclnn_kvcache.native.packages import MISSING, driver
@@ -80,7 +81,7 @@ def check_visible(subject: Subject) -> Iterator[Line]:
 def check_devices(subject: Subject) -> Iterator[Line]:
     """The devices as the libraries count them, and the product."""
     if error := subject.error("devices"):
-        cure = f"unset {VISIBLE} and the settings of the simulator" if subject.simulated else ASK_THE_DRIVER
+        cure = f"unset {VISIBLE} {PROFILE}" if subject.simulated else ASK_THE_DRIVER
         yield Line("devices", PROBLEM, error, cure)
         return
     facts = subject.stage("devices")

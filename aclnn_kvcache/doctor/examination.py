@@ -60,6 +60,8 @@ def examine(
         raise ArgumentError("backend", " or ".join(map(repr, BACKENDS)), repr(backend))
     if isinstance(device, bool) or not isinstance(device, int) or device < 0:
         raise ArgumentError("device", "an index among the visible devices", repr(device))
+    if library_dir is not None and not isinstance(library_dir, (str, os.PathLike)):
+        raise ArgumentError("library_dir", "the path of a folder", repr(library_dir))
     folder = None if library_dir is None else os.fspath(library_dir)
     environ = os.environ if environ is None else environ
     request = {"backend": backend, "library_dir": folder, "qkv_abi": qkv_abi, "device": device}

@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Iterator
 
+from aclnn_kvcache.doctor.devices import ASK_THE_DRIVER
 from aclnn_kvcache.doctor.machine import GET_A_COMPILER
 from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
@@ -80,7 +81,7 @@ def check_process(subject: Subject) -> Iterator[Line]:
         return
     text = f"the process that opens libraries and device {native.stopped} while {native.stopped_while}"
     text += f"\n{native.said}" if native.said else ""
-    cure = "reset the device: npu-smi set -t reset -i <id> -c 0; if it happens again, reinstall the driver"
+    cure = ASK_THE_DRIVER
     if subject.simulated or native.stopped_while.startswith("opening the libraries"):
         cure = "run 'aclnn-kvcache smoke' with the same options, with a core dump allowed (ulimit -c unlimited)"
     if native.stopped.startswith("could not be started"):

@@ -4,32 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
 from aclnn_kvcache.doctor.variables import OURS, VARIABLES, Variable
+from aclnn_kvcache.explain.plog import log_folder
 from aclnn_kvcache.native.discovery import OVERRIDE
 from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 
 LEVELS = {"0": "DEBUG", "1": "INFO", "2": "WARNING", "3": "ERROR", "4": "none"}
 LEVEL = "ASCEND_GLOBAL_LOG_LEVEL"
-TO_STDOUT = ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT")
-
-
-class LogFolder(NamedTuple):
-    path: Path
-    variable: str
-    """What decides it."""
-
-
-def log_folder(environ: Mapping[str, str]) -> LogFolder:
-    """Where CANN writes its logs."""
-    choices = {"ASCEND_PROCESS_LOG_PATH": "", "ASCEND_WORK_PATH": "log", "HOME": "ascend/log"}
-    variable = next((name for name in choices if environ.get(name)), "")
-    return LogFolder(Path(environ[variable], choices[variable]) if variable else Path(), variable)
 
 
 def check_logs(subject: Subject) -> Iterator[Line]:
@@ -38,21 +24,20 @@ def check_logs(subject: Subject) -> Iterator[Line]:
     if subject.simulated:
         yield Line("logs", OK, "the simulator writes none")
         return
-    to_stdout = next((name for name in TO_STDOUT if environ.get(name) == "1"), "")
     folder = log_folder(environ)
-    where = f"{folder.path} (by {folder.variable})" if folder.variable else "a folder that no variable names"
-    if to_stdout:
-        yield Line("logs", WARNING, f"{to_stdout}=1: nothing is written to {where}", f"unset {to_stdout}")
-    elif not folder.variable:
+    where = f"{folder.path} (by {folder.variable})" if folder.path else "a folder that no variable names"
+    if switch := folder.to_stdout:
+        yield Line("logs", WARNING, f"{switch}=1: nothing is written to {where}", f"unset {switch}")
+    elif not folder.path:
         text = "where CANN's logs go is not known: HOME is not set"
         yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
-    elif not os.path.isdir(folder.path):
+    elif not folder.exists:
         yield Line("logs", OK, f"{where}: not there before the first message")
     elif not os.access(folder.path, os.W_OK | os.X_OK):
         text = f"{where}: this user may not write there, so that CANN's messages are lost"
         yield Line("logs", WARNING, text, "export ASCEND_PROCESS_LOG_PATH=<a folder of yours>")
     else:
-        yield Line("logs", OK, f"{where}: {_newest(folder.path)}")
+        yield Line("logs", OK, f"{where}: {_newest(Path(folder.path))}")
     level = environ.get(LEVEL, "3")
     if level in LEVELS:
         yield Line("logs", OK, f"level {LEVELS[level]} ({LEVEL}={level}{'' if LEVEL in environ else ', the default'})")

@@ -10,6 +10,7 @@ from aclnn_kvcache.native.discovery import OVERRIDE
 from aclnn_kvcache.native.revisions import QKV_ABI
 
 OURS = "ACLNN_KVCACHE_"
+PROFILE = "ACLSIM_PROFILE"
 
 
 class Variable(NamedTuple):
@@ -42,7 +43,7 @@ VARIABLES: Mapping[str, Variable] = {
     "ASCEND_CACHE_PATH": Variable("folder of what CANN compiles and keeps"),
     "NPU_COLLECT_PATH": Variable("CANN runs kernels made for debugging and collects data: calls are slow"),
     "ASCEND_COREDUMP_SIGNAL": Variable("signals that CANN handles when the process crashes"),
-    "ACLSIM_PROFILE": Variable("settings of the simulator: product, devices, release, faults"),
+    PROFILE: Variable("settings of the simulator: product, devices, release, faults"),
     "ASCEND_LAUNCH_BLOCKING": Variable(
         "read by torch_npu only: it does not make calls of this package wait", ignored=True
     ),
