@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aclnn_kvcache import layout
+from aclnn_kvcache.bundle.recorder import recorder_of
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.native.library import load
@@ -45,6 +46,8 @@ class Session:
         *,
         library_dir: str | os.PathLike[str] | None = None,
         qkv_abi: str | None = None,
+        record: str | os.PathLike[str] | None = None,
+        record_failing_only: bool | None = None,
     ) -> None:
         """Opens a device.
 
@@ -53,6 +56,11 @@ class Session:
         libraries from. ``qkv_abi``: "A", "B" or "C", the revision of the fused operator, where no header installed
         beside its library tells it; the same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
 
+        ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
+        ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
+        ACLNN_KVCACHE_RECORD_FAILING=1. A recorded call is waited for, so that a fault is raised by the call that has
+        it. Calls that cannot be recorded are made all the same, with a RecordWarning.
+
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
         index = _integer("device", device, "an index among the visible devices", range(2**31))
@@ -60,6 +68,7 @@ class Session:
         self._device = Device(self._library, index)
         try:
             self.stream = Stream(self._device)
+            self._recorder = recorder_of(self._device, record, record_failing_only, os.environ)
         except BaseException:
             self._device.close()
             raise
@@ -249,7 +258,12 @@ class Session:
             "key_scale_cache": key_scale_cache,
         }
         with self._device.bound():
-            scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
+            given = (self._device, self._stream(stream), arguments, cache_layout, padding)
+            if self._recorder is None:
+                scatter_pa_kv_cache_with_k_scale(*given)
+            else:
+                options = {"cache_layout": cache_layout, "padding": padding}
+                self._recorder.record(scatter_pa_kv_cache_with_k_scale, options, *given)
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -325,7 +339,10 @@ class Session:
         }
         attributes = Attributes.of(head_nums, layout_qkv, layout_q_out, epsilon)
         with self._device.bound():
-            return qkv_rms_norm_rope_cache_with_k_scale(self._device, self._stream(stream), arguments, attributes)
+            given = (self._device, self._stream(stream), arguments, attributes)
+            if self._recorder is None:
+                return qkv_rms_norm_rope_cache_with_k_scale(*given)
+            return self._recorder.record(qkv_rms_norm_rope_cache_with_k_scale, attributes._asdict(), *given)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream

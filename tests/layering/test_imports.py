@@ -22,7 +22,8 @@ NATIVE = {"errors", *BASE}
 RUNTIME = {"native", *NATIVE}
 LAUNCH = {"runtime", *RUNTIME}
 OPS = {"launch", "rules", *LAUNCH}
-SESSION = {"ops", *OPS}
+BUNDLE = {"rules", TOP, *LAUNCH}
+SESSION = {"ops", "bundle", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -37,9 +38,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": RUNTIME,
     "launch": LAUNCH,
     "ops": OPS,
+    "bundle": BUNDLE,
     "session": SESSION,
     "smoke": SMOKE,
-    "cli": {"smoke", *SMOKE},
+    "replay": SMOKE,
+    "cli": {"smoke", "replay", *SMOKE},
     TOP: {"oracle", "compare", "session", *SESSION},
     "__main__": {"cli"},
 }
