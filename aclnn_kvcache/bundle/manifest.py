@@ -72,6 +72,13 @@ class Tensor(NamedTuple):
         view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.numpy_dtype, storage, self.offset * size, steps)
         return view
 
+    def view_of_bytes(self, storage: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The bytes of the argument as a view of an array that has an element for each byte of the storage."""
+        size = self.numpy_dtype.itemsize
+        steps = [*(stride * size for stride in self.strides), 1]
+        view: np.ndarray[Any, Any] = np.ndarray((*self.shape, size), storage.dtype, storage, self.offset * size, steps)
+        return view
+
 
 class Content(NamedTuple):
     """Bytes in a file of the bundle; how many says the storage."""
