@@ -27,6 +27,8 @@ from aclnn_kvcache.errors import (
     SymbolNotFoundError,
     SynchronizeTimeoutError,
 )
+from aclnn_kvcache.preflight import check_call
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
@@ -49,6 +51,7 @@ __all__ = [
     "DeviceUnavailableError",
     "Event",
     "ExecutorConsumedError",
+    "Finding",
     "ForkedProcessError",
     "KvCacheError",
     "LibraryConflictError",
@@ -59,6 +62,8 @@ __all__ = [
     "Stream",
     "SymbolNotFoundError",
     "SynchronizeTimeoutError",
+    "TensorSpec",
+    "check_call",
     "compare",
     "oracle",
 ]

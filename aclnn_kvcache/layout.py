@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,30 +50,36 @@ def bounds(shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> tup
     return offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0) + 1
 
 
-def overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
-    """Whether two indices of the array reach one element. Exact; reads no element."""
-    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
-    if 0 in array.shape or not axes:
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether two indices reach one byte, for strides in bytes. Exact where NumPy can tell, else True."""
+    axes = sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1)
+    if 0 in shape or not axes:
         return False
-    reach = array.itemsize
+    reach = itemsize
     for stride, extent in axes:
         if stride < reach:
             break
         reach = stride * (extent - 1) + reach
     else:
         return False
-    return any(_revisits(array, axis) for axis in range(array.ndim))
+    low, high = bounds(shape, strides)
+    if math.prod(shape) * itemsize > high - 1 + itemsize - low:  # more elements than room
+        return True
+    walked = [(s, n) for s, n in zip(strides, shape, strict=True) if n > 1]
+    return any(_revisits(walked[axis:], itemsize) for axis in range(len(walked)))
 
 
-def _revisits(array: np.ndarray[Any, Any], axis: int) -> bool:
-    """Whether some step along this axis, with any steps along the axes behind it, comes back to the same bytes."""
-    if array.shape[axis] == 1:
-        return False
-    behind = range(axis + 1, array.ndim)
-    shape = (array.shape[axis] - 1, *(2 * array.shape[k] - 1 for k in behind))
-    start = array.strides[axis] - sum((array.shape[k] - 1) * array.strides[k] for k in behind)
-    steps = phantom(start, shape, array.strides[axis:], array.dtype)
-    return share_memory(steps, phantom(0, (1,), (array.itemsize,), array.dtype))
+def _revisits(axes: Sequence[tuple[int, int]], itemsize: int) -> bool:
+    """Whether some step along the first axis, with any steps along those behind it, comes back to the same bytes."""
+    strides, extents = zip(*axes, strict=True)
+    shape = (extents[0] - 1, *(2 * extent - 1 for extent in extents[1:]))
+    start = strides[0] - sum((extent - 1) * stride for stride, extent in axes[1:])
+    item = np.dtype((np.void, itemsize))
+    try:
+        steps = phantom(start, shape, strides, item)
+    except ValueError:  # NumPy has no array of that size: as above
+        return True
+    return share_memory(steps, phantom(0, (1,), (itemsize,), item))
 
 
 def share_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:

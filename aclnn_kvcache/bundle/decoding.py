@@ -37,6 +37,7 @@ from aclnn_kvcache.rules.finding import Finding
 
 NAME, NAME_MEANING = r"[A-Za-z0-9_]{1,64}", "a name of at most 64 letters, digits and underscores"
 FILE, FILE_MEANING = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "the plain name of a file in the bundle"
+RULE, RULE_MEANING = r"[!-~]{1,200}", "the id of a rule"
 SHA256, SHA256_MEANING = r"[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits"
 MOST = 64
 """Storages of a call, libraries, findings, versions; more than there can be."""
@@ -189,7 +190,7 @@ def _outcome(field: Field) -> Outcome:
 def _finding(field: Field) -> Finding:
     fields = field.object(("rule", "arguments", "message", "status", "ez"))
     return Finding(
-        fields["rule"].text(NAME, NAME_MEANING),
+        fields["rule"].text(RULE, RULE_MEANING),
         tuple(item.text(NAME, NAME_MEANING) for item in fields["arguments"].items(MOST)),
         fields["message"].text(),
         fields["status"].integer(0, 2**31 - 1),

@@ -78,17 +78,20 @@ def _comparisons(comparisons: dict[str, Comparison]) -> dict[str, Any]:
 def _text(here: dict[str, Any], report: Replay) -> str:
     target = report.manifest.target
     note = " (simulated: no NPU is involved)" if here["backend"] == "simulator" else ""
+    recorded = f"{target.backend}, {target.soc_name}, CANN {target.cann_version}"
+    replayed = f"{here['backend']}{note}, {here['soc_name']}, CANN {here['cann_version']}"
     lines = [
         f"operator   {report.manifest.call.operator}, recorded {report.manifest.time}",
-        f"recorded   {target.backend}, {target.soc_name}, CANN {target.cann_version}: {_ending(report.manifest.outcome)}",
-        f"replayed   {here['backend']}{note}, {here['soc_name']}, CANN {here['cann_version']}: {_ending(report.outcome)}",
+        f"recorded   {recorded}: {_ending(report.manifest.outcome)}",
+        f"replayed   {replayed}: {_ending(report.outcome)}",
     ]
     if not report.ends_alike or report.outcome.error:
         lines += [f"    {line}" for line in (report.outcome.message or "the call succeeds").splitlines()]
     if report.oracle_refuses:
         lines += [f"oracle     says nothing: {report.oracle_refuses}"]
-    lines += [f"oracle     {name}: {result.summary()}" for name, result in report.oracle.items()]
-    lines += [f"recorded   {name}: {result.summary()}" for name, result in report.recorded.items()]
+    written = report.manifest.call.contract.written
+    lines += [f"oracle     {name}: {r.summary()}" for name, r in report.oracle.items() if name in written or not r.ok]
+    lines += [f"recorded   {name}: {result.summary()}" for name, result in report.recorded.items() if not result.ok]
     verdict = "good" if report.ok else "DIFFERS"
     equal = "as recorded, byte by byte" if report.as_recorded else "not as recorded"
     excuse = "" if report.as_recorded or not report.ok else ", as may be on another backend, CANN or SoC"

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -11,8 +12,11 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError
-from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.overlap import Region
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
+from aclnn_kvcache.rules.predict import NOTHING, predict
+from aclnn_kvcache.rules.region import Region
+from aclnn_kvcache.rules.rule import Call, Contract
 from aclnn_kvcache.runtime.descriptor import ALIGNMENT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
@@ -70,15 +74,20 @@ def _place(device: Device, name: str, array: object) -> str:
     )
 
 
-def specs_of(arrays: Arrays, names: Sequence[str]) -> tuple[TensorSpec | None, ...]:
-    """The named arrays as the operator will see them: a host array by its dense device copy."""
-    return tuple(None if (array := arrays[name]) is None else _spec(array) for name in names)
-
-
-def _spec(array: Array) -> TensorSpec:
+def spec_of(array: Array | None) -> TensorSpec | None:
+    """An array as the operator will see it: a host array by its dense device copy."""
+    if array is None:
+        return None
     if isinstance(array, np.ndarray):
-        return TensorSpec(array.shape, array.dtype, layout.dense_strides(array.shape), 0, array.size)
+        return dense_spec(array.shape, array.dtype)
     return _device_spec(array.shape, array.dtype, array.strides, array.offset, array.buffer.nbytes)
+
+
+# Made past the constructor, which checks what an array cannot get wrong.
+@lru_cache(maxsize=1024)
+def dense_spec(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorSpec:
+    """A dense tensor with an allocation of its own."""
+    return TensorSpec._make((shape, dtype, layout.dense_strides(shape), 0, math.prod(shape), ND))
 
 
 @lru_cache(maxsize=1024)
@@ -87,25 +96,51 @@ def _device_spec(
 ) -> TensorSpec:
     size = dtype.itemsize
     steps = layout.canonical_strides(shape, [stride // size for stride in strides])
-    return TensorSpec(shape, dtype, steps, offset // size, nbytes // size)
+    return TensorSpec._make((shape, dtype, steps, offset // size, nbytes // size, ND))
 
 
-def regions_of(arrays: Mapping[str, Array]) -> dict[str, Region]:
-    """The memory of the arrays, for overlap arithmetic."""
-    return {name: _region(array) for name, array in arrays.items()}
-
-
-def _region(array: Array) -> Region:
+def region_of(array: Array) -> Region:
+    """The memory of an array, for overlap arithmetic."""
     if isinstance(array, np.ndarray):
         return Region.of(array)
     return Region(array.ptr, array.shape, array.strides, array.dtype.itemsize)
 
 
-def raise_findings(api: str, findings: Sequence[Finding]) -> None:
-    """Raises AclnnParameterError for the findings, with the status that CANN would answer."""
+def require_valid(
+    contract: Contract,
+    specs: Mapping[str, TensorSpec | None],
+    arrays: Arrays,
+    attributes: Mapping[str, Any],
+    more: Iterable[Finding] = (),
+) -> bool:
+    """Raises AclnnParameterError for all that the rules find, and for what CANN accepts but goes wrong or costs dearly.
+
+    ``arrays`` are those given, ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls
+    that are good otherwise. Returns whether the call launches anything.
+    """
+    found, launches = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()))
+    given = {name: array for name, array in arrays.items() if array is not None}
+    values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
+    regions = {name: region_of(array) for name, array in given.items()}
+    findings = found + contract.check_data(Call(specs, attributes, values, regions)) or list(more)
     if findings:
         status = next((finding.status for finding in findings if finding.status), 0)
-        raise AclnnParameterError(api, status, findings=findings)
+        raise AclnnParameterError(contract.api, status, findings=findings)
+    return launches
+
+
+@lru_cache(maxsize=512)
+def _check_layout(
+    operator: str, specs: tuple[TensorSpec | None, ...], attributes: tuple[tuple[str, Any], ...]
+) -> tuple[list[Finding], bool]:
+    """What the rules and the prediction find, and whether it launches. Calls in a loop ask the same again and again."""
+    contract = CONTRACTS[operator]
+    call = Call(dict(zip(contract.tensors, specs, strict=True)), dict(attributes))
+    found = contract.check_layout(call)
+    if found:
+        return found, True
+    prediction = predict(operator, call)
+    return list(prediction.risks), prediction.path != NOTHING
 
 
 def run_on_host_arrays(

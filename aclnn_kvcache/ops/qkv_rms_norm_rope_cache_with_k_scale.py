@@ -3,36 +3,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
-from aclnn_kvcache.layout import dense_strides
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
     Array,
     Arrays,
+    dense_spec,
     place_of,
-    raise_findings,
-    regions_of,
+    require_valid,
     run_on_host_arrays,
-    specs_of,
+    spec_of,
 )
-from aclnn_kvcache.rules import qkv_rms_norm_rope_cache_with_k_scale as rules
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.overlap import check_overlap
-from aclnn_kvcache.rules.qkv_call import DTYPES, D
+from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
+from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
-
-VALUES = ("slot_mapping", "query_start_loc", "seq_lens")
 
 
 class Attributes(NamedTuple):
@@ -73,77 +68,42 @@ def _integers(head_nums: object) -> tuple[int, ...] | None:
 def qkv_rms_norm_rope_cache_with_k_scale(
     device: Device, stream: Stream, arguments: Arrays, attributes: Attributes
 ) -> tuple[Any, Any]:
-    """Checks the arguments, by name as in ``rules.TENSORS``, and runs the operator. See the method of Session.
+    """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session.
 
     An output that is None is allocated where the other arrays are.
     """
-    place = place_of(device, arguments, [name for name in rules.WRITTEN if arguments[name] is not None])
-    specs = dict(zip(rules.TENSORS, specs_of(arguments, rules.TENSORS), strict=True))
-    shapes = _output_shapes(specs["qkv"], attributes)
-    for name, shape in shapes.items():
-        specs[name] = specs[name] or _dense_spec(shape, _dtype(name))
-    raise_findings(rules.API, _check(tuple(specs.values()), attributes))
-    present = cast("Mapping[str, TensorSpec]", specs)
     given = {name: array for name, array in arguments.items() if array is not None}
-    written = [name for name in rules.WRITTEN if name in given]
-    values = {name: array for name in VALUES if isinstance(array := given[name], np.ndarray)}
-    findings = [*check_overlap(regions_of(given), written), *rules.check_values(present, values)]
-    raise_findings(rules.API, [*findings, *_check_revision(device.library, attributes.head_nums or ())])
+    place = place_of(device, given, [name for name in CONTRACT.written if name in given])
+    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+    named = attributes._asdict()
+    made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
+    specs.update(made)
+    require_valid(CONTRACT, specs, arguments, named, _check_revision(device.library, attributes.head_nums or ()))
+
+    def call(on_device: Mapping[str, Array]) -> None:
+        tensors = [on_device[name] for name in CONTRACT.tensors]
+        texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
+        values = (attributes.head_nums, *texts, attributes.epsilon)
+        launch(device, CONTRACT.api, [*tensors[:-2], *values, *tensors[-2:]], stream)
+
+    make = partial(memory.empty, device) if place == DEVICE else np.empty
+    arrays = {**given, **{name: make(spec.shape, DTYPES[name][0]) for name, spec in made.items()}}
     if place == DEVICE:
-        outputs = {
-            name: given[name] if name in given else memory.empty(device, shape, _dtype(name))
-            for name, shape in shapes.items()
-        }
-        _launch(device, stream, {**given, **outputs}, attributes)
+        call(arrays)
     else:
-        outputs = {
-            name: given[name] if name in given else np.empty(shape, _dtype(name)) for name, shape in shapes.items()
-        }
-        run_on_host_arrays(
-            device,
-            cast("Mapping[str, np.ndarray]", {**given, **outputs}),
-            rules.WRITTEN,
-            lambda copies: _launch(device, stream, copies, attributes),
-            stream,
-            write_only=rules.OUTPUTS,
-        )
-    return outputs["q_out"], outputs["q_scale"]
+        on_host = cast("Mapping[str, np.ndarray]", arrays)
+        run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
+    return arrays["q_out"], arrays["q_scale"]
 
 
-def _launch(device: Device, stream: Stream, arrays: Mapping[str, Array], attributes: Attributes) -> None:
-    texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
-    tensors = [arrays[name] for name in rules.TENSORS]
-    attributes_in_between = (attributes.head_nums, *texts, attributes.epsilon)
-    launch(device, rules.API, [*tensors[:-2], *attributes_in_between, *tensors[-2:]], stream)
-
-
-@lru_cache(maxsize=256)
-def _check(specs: tuple[TensorSpec | None, ...], attributes: Attributes) -> list[Finding]:
-    """What the rules find. Calls in a loop ask the same again and again."""
-    return rules.check(dict(zip(rules.TENSORS, specs, strict=True)), *attributes)
-
-
-def _dtype(output: str) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = DTYPES[output][0]
-    return dtype
-
-
-def _output_shapes(qkv: TensorSpec | None, attributes: Attributes) -> dict[str, tuple[int, ...]]:
-    """Shapes of the outputs of a call whose qkv and attributes are right; of another, something for the rules."""
-    token_major = (attributes.layout_qkv or "TND") == "TND"
-    tokens = qkv.shape[0 if token_major else 1] if qkv is not None and len(qkv.shape) == 3 else 1
-    heads = attributes.head_nums[0] if attributes.head_nums else 1
-    rows = (tokens, max(heads, 1)) if attributes.layout_q_out == "TND" else (max(heads, 1), tokens)
-    return {"q_out": (*rows, D), "q_scale": rows}
-
-
-def _dense_spec(shape: Sequence[int], dtype: np.dtype[Any]) -> TensorSpec:
-    return TensorSpec(tuple(shape), dtype, dense_strides(shape), 0, math.prod(shape))
+def output_specs(qkv: TensorSpec | None, attributes: Mapping[str, Any]) -> dict[str, TensorSpec]:
+    """The outputs as they are made where none are given."""
+    return {name: dense_spec(shape, DTYPES[name][0]) for name, shape in output_shapes(qkv, attributes).items()}
 
 
 def _check_revision(library: Library, head_nums: Sequence[int]) -> Iterator[Finding]:
     """Revisions B and C, told by their quantisation modes, take fewer combinations of heads than A."""
-    _, binding = library.binding(f"{rules.API}GetWorkspaceSize")
+    _, binding = library.binding(f"{CONTRACT.api}GetWorkspaceSize")
     if not any(parameter.name == "qQuantMode" for parameter in binding.prototype.parameters):
         return
     q_heads, k_heads, _ = head_nums

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aclnn_kvcache import oracle
-from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Manifest, Outcome, Tensor
+from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Manifest, Outcome, Tensor
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
 from aclnn_kvcache.compare import Comparison, compare
@@ -63,8 +63,12 @@ def replay(bundle: Bundle, session: Session) -> Replay:
     target = manifest.target
     here = (session.backend, session.cann_version, session.soc_name)
     report = Replay(manifest, here == (target.backend, target.cann_version, target.soc_name))
+    bases = {
+        name: session.array(data) if manifest.call.storages[name].place == DEVICE else data.copy()
+        for name, data in before.items()
+    }
     try:
-        after, made = _call(session, manifest, before)
+        after, made = _call(session, manifest.call, bases)
     except KvCacheError as error:
         report.outcome = outcome_of(error, manifest.call.contract)
         return report
@@ -77,15 +81,8 @@ def replay(bundle: Bundle, session: Session) -> Replay:
     return report
 
 
-def _call(
-    session: Session, manifest: Manifest, before: Mapping[str, Bytes]
-) -> tuple[dict[str, Bytes], dict[str, Bytes]]:
+def _call(session: Session, call: Described, bases: Mapping[str, Any]) -> tuple[dict[str, Bytes], dict[str, Bytes]]:
     """The storages after the call, and the outputs that it made by name."""
-    call = manifest.call
-    bases = {
-        name: session.array(data) if call.storages[name].place == DEVICE else data.copy()
-        for name, data in before.items()
-    }
     arguments = {name: tensor and _view(tensor, bases[str(tensor.storage)]) for name, tensor in call.arguments.items()}
     returned = getattr(session, call.operator)(**arguments, **call.attributes)
     session.stream.synchronize()

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.overlap import Region
+from aclnn_kvcache.rules.region import Region, touching
 
 NULL, INVALID, INNER = 161001, 161002, 561103
 
 
 class Unanswerable(Exception):
-    """A rule cannot be asked: an argument that it needs is missing or has another rank. Another rule says so."""
+    """A rule cannot be asked: what it needs is missing, unknown, or so wrong that another rule says so."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,22 @@ class Call:
             raise Unanswerable
         return shape
 
+    def value(self, name: str) -> np.ndarray[Any, Any]:
+        """The values of a tensor of one axis, if they are known and integers."""
+        values = self.values.get(name)
+        if values is None or values.ndim != 1 or values.dtype.kind not in "iu":
+            raise Unanswerable
+        return values
+
+    @cached_property
+    def touching(self) -> frozenset[tuple[str, str]]:
+        """The pairs of names, in either order, whose spans of memory meet. Few or none, so that the rest is cheap."""
+        return touching(self.regions)
+
+
+Broken: TypeAlias = Callable[[Call], Iterable[str]]
+"""What is to be said of a call that breaks a rule: got, expected, what to do. May raise Unanswerable."""
+
 
 class Rule(NamedTuple):
     """One thing that must hold."""
@@ -54,19 +71,11 @@ class Rule(NamedTuple):
     """What must hold, as a sentence."""
     source: str
     """Where it is written: a line of CANN's phase 1, or what of the kernel makes it necessary."""
-    broken: Callable[[Call], Iterable[str]]
-    """What is to be said of a call that breaks it: got, expected, what to do. May raise Unanswerable."""
+    broken: Broken
     status: int = 0
     """What CANN's phase 1 answers; 0 where it does not check."""
     ez: str | None = None
     """The code in CANN's message, if it has one."""
-
-    def find(self, call: Call) -> Iterator[Finding]:
-        try:
-            for message in self.broken(call):
-                yield Finding(self.id, self.arguments, message, self.status, self.ez)
-        except Unanswerable:
-            return
 
 
 class Contract(NamedTuple):
@@ -83,6 +92,8 @@ class Contract(NamedTuple):
     """Tensors that are changed in place."""
     outputs: tuple[str, ...]
     """Tensors that are only written."""
+    values: tuple[str, ...]
+    """Tensors whose values the rules look at, where they are on the host."""
     attributes: Mapping[str, Any]
     """What the method's keywords that are no tensors stand for when they are left out."""
     layout_rules: tuple[Rule, ...]
@@ -100,11 +111,16 @@ class Contract(NamedTuple):
     def written(self) -> tuple[str, ...]:
         return self.caches + self.outputs
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Tensors that are only read."""
+        return tuple(name for name in self.tensors if name not in self.written)
+
     def check_layout(self, call: Call) -> list[Finding]:
         """All that is wrong with specs and attributes, in CANN's order: the first status that is not 0 is CANN's."""
         found = _find(self.layout_rules, call)
         if found and self.answers_success_early(call):
-            return [finding._replace(status=0, ez=None) for finding in found]
+            return [finding if finding.status == NULL else finding._replace(status=0, ez=None) for finding in found]
         return found
 
     def check_data(self, call: Call) -> list[Finding]:
@@ -116,4 +132,11 @@ class Contract(NamedTuple):
 
 
 def _find(rules: Iterable[Rule], call: Call) -> list[Finding]:
-    return [finding for rule in rules for finding in rule.find(call)]
+    found = []
+    for rule in rules:
+        try:
+            for message in rule.broken(call):
+                found.append(Finding(rule.id, rule.arguments, message, rule.status, rule.ez))
+        except Unanswerable:
+            continue
+    return found

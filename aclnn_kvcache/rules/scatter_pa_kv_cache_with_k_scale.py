@@ -1,38 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of aclnnScatterPaKvCacheWithKScale, in the order in which CANN's phase 1 checks.
 
-Each table is one stage. A stage that finds something is the last: the later ones rely on it. Where CANN answers, a
-rule carries its status and message code; rules with status 0 are this package's own, for what CANN lets through and
-the device would do wrong.
+Where CANN answers, a rule carries its status and message code; rules with status 0 are this package's own, for what
+CANN lets through and the device would do wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
 
 from aclnn_kvcache.dtypes import FLOAT32, FP8_E4M3FN, FP8_E5M2, INT32, INT64, name_of
-from aclnn_kvcache.layout import bounds
-from aclnn_kvcache.rules.common import (
-    INNER,
-    INVALID,
-    Specs,
-    first_stage,
-    missing,
-    negative_strides,
-    out_of_bounds,
-    wrong_dtypes,
+from aclnn_kvcache.rules.families import (
+    Extent,
+    Shape,
+    bounds_rules,
+    decision,
+    dtype_rules,
+    extent_rules,
+    format_rules,
+    has_dtype,
+    negative_stride_rules,
+    offset_rules,
+    required_rules,
+    shape_rules,
 )
-from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.rule import Contract
+from aclnn_kvcache.rules.overlap import overlap_rules
+from aclnn_kvcache.rules.rule import INNER, INVALID, Call, Contract, Rule, Unanswerable
+from aclnn_kvcache.rules.slots import slot_rules
 
 API = "aclnnScatterPaKvCacheWithKScale"
 NAMES = ("key", "value", "key_cache", "value_cache", "slot_mapping", "key_scale", "key_scale_cache")
 CACHES = ("key_cache", "value_cache", "key_scale_cache")
 LAYOUT = "BNBD"
 
-INDEX_LIMIT = 2**31 - 1
-WORD = 2**32
+DENSE_LAST = ("key", "value", *CACHES)
+"""The stride of the last axis of these decides whether CANN uses tensors in place or copies them."""
+VIEWS = ("key", "value", "key_cache", "value_cache", "key_scale", "key_scale_cache")
 
 RANKS = {
     "key": 3,
@@ -55,173 +59,135 @@ DTYPES = {
     "key_scale": (FLOAT32,),
     "key_scale_cache": (FLOAT32,),
 }
-SAME_DTYPE = (("key", "key_cache"), ("value", "value_cache"), ("key", "value"), ("key_scale", "key_scale_cache"))
+# CANN compares key_scale with key_scale_cache too, which have one dtype each anyway.
+SAME_DTYPE = (("key", "key_cache"), ("value", "value_cache"), ("key", "value"))
 
-Extent = Callable[[Specs], "int | None"]
+
+def short_cut(call: Call) -> bool:
+    """Whether CANN answers success without looking further, and phase 2 launches nothing."""
+
+    def empty(name: str) -> bool:
+        spec = call.specs[name]
+        return spec is not None and spec.is_empty
+
+    return empty("slot_mapping") or (
+        (empty("key") or empty("key_cache"))
+        and (empty("value") or empty("value_cache"))
+        and (empty("key_scale") or empty("key_scale_cache"))
+    )
+
+
+def takes_copy_path(call: Call) -> bool:
+    """Whether CANN makes contiguous copies in the workspace and writes whole caches back."""
+    present = {name: spec for name, spec in call.specs.items() if spec is not None}
+    if any(name in present and present[name].strides[-1:] != (1,) for name in DENSE_LAST):
+        return True
+    return all(spec.is_contiguous for name, spec in present.items() if name in VIEWS)
+
+
+def _looks_at_offsets(call: Call) -> bool:
+    return not takes_copy_path(call) and not short_cut(call)
+
+
+def _offset_is_answered(call: Call, name: str) -> bool:
+    spec = call.spec(name)
+    return name in VIEWS and spec.offset > spec.storage and _looks_at_offsets(call)
+
+
+def _shape(call: Call, name: str) -> tuple[int, ...]:
+    shape = call.shape(name, RANKS[name])
+    if name in HEAD_SIZED and shape[-1] == 0:
+        raise Unanswerable
+    return shape
 
 
 def _extent(name: str, axis: int) -> Extent:
-    return lambda specs: specs[name].shape[axis]
+    return lambda call: _shape(call, name)[axis]
 
 
 _T, _N, _DK = _extent("key", 0), _extent("key", 1), _extent("key", 2)
 _B, _S, _DV = _extent("key_cache", 0), _extent("key_cache", 2), _extent("value", 2)
-_ANY: Extent = lambda specs: None  # noqa: E731
+_ANY: Extent = lambda call: None  # noqa: E731
+_ONE: Extent = lambda call: 1  # noqa: E731
 
-
-class Shape(NamedTuple):
-    """The extents that an argument must have, and what CANN answers if it has others."""
-
-    name: str
-    symbols: str
-    extents: tuple[Extent, ...]
-    status: int
-    ez: str | None
-
-
-# CANN compares the extents with a status; the ones it leaves out (value's T, value_cache's B and S) are read or written
-# out of bounds by the kernel, so they follow as rules of ours.
+# CANN leaves out value's T and value_cache's B and S; two rules of ours follow for them.
 SHAPES = (
-    Shape("value", "[T, N, Dv]", (_ANY, _N, _ANY), INNER, "EZ0009"),
-    Shape("key_cache", "[B, N, S, Dk]", (_ANY, _N, _ANY, _DK), INNER, "EZ0009"),
-    Shape("value_cache", "[B, N, S, Dv]", (_ANY, _N, _ANY, _DV), INNER, "EZ0009"),
-    Shape("slot_mapping", "[T]", (_T,), INNER, "EZ0015"),
-    Shape("key_scale", "[T, N]", (_T, _N), INNER, "EZ0010"),
-    Shape("key_scale_cache", "[B, N, S, 1]", (_B, _N, _S, lambda specs: 1), INNER, "EZ0010"),
-    Shape("value", "[T, N, Dv]", (_T, _N, _ANY), 0, None),
-    Shape("value_cache", "[B, N, S, Dv]", (_B, _N, _S, _DV), 0, None),
+    Shape("shape.value", "value", "[T, N, Dv]", (_ANY, _N, _ANY), decision("8"), INNER, "EZ0009"),
+    Shape("shape.key_cache", "key_cache", "[B, N, S, Dk]", (_ANY, _N, _ANY, _DK), decision("9"), INNER, "EZ0009"),
+    Shape("shape.value_cache", "value_cache", "[B, N, S, Dv]", (_ANY, _N, _ANY, _DV), decision("10"), INNER, "EZ0009"),
+    Shape("shape.slot_mapping", "slot_mapping", "[T]", (_T,), decision("11"), INNER, "EZ0015"),
+    Shape("shape.key_scale", "key_scale", "[T, N]", (_T, _N), decision("12"), INNER, "EZ0010"),
+    Shape(
+        "shape.key_scale_cache", "key_scale_cache", "[B, N, S, 1]", (_B, _N, _S, _ONE), decision("13"), INNER, "EZ0010"
+    ),
+    Shape(
+        "tokens.value",
+        "value",
+        "[T, N, Dv] with the T of key",
+        (_T, _ANY, _ANY),
+        "the kernel reads a row of value for every row of key",
+    ),
+    Shape(
+        "blocks.value_cache",
+        "value_cache",
+        "[B, N, S, Dv] with the B and S of key_cache",
+        (_B, _ANY, _S, _ANY),
+        "the kernel bounds slots by key_cache and then writes value_cache",
+    ),
 )
 
 
-def check(specs: Mapping[str, TensorSpec | None], cache_layout: str | None = None) -> list[Finding]:
-    """What is wrong with a call, in CANN's order; empty for a call that the device carries out as documented."""
-    absent = list(missing(specs, NAMES, None))
-    if absent:
-        return absent
-    present: Specs = {name: spec for name, spec in specs.items() if spec is not None}
-    stages = (_ranks, _dtypes, _equal_dtypes, _memory_and_shapes, _layouts)
-    found = first_stage(stage(present) for stage in stages)
-    if found and short_cut(present):
-        # CANN answers the empty short-cut before it looks at anything but NULL.
-        return [finding._replace(status=0, ez=None) for finding in found]
-    return found or list(check_cache_layout(cache_layout))
+def _origin(call: Call) -> str:
+    shapes = {name: list(spec.shape) for name, spec in call.specs.items() if spec is not None}
+    return f"T, N and Dk are those of key {shapes.get('key')}, B and S those of key_cache {shapes.get('key_cache')}"
 
 
-def short_cut(specs: Specs) -> bool:
-    """Whether CANN answers success without looking further, and phase 2 launches nothing."""
-    empty = {name: spec.is_empty for name, spec in specs.items()}
-    return empty["slot_mapping"] or (
-        (empty["key"] or empty["key_cache"])
-        and (empty["value"] or empty["value_cache"])
-        and (empty["key_scale"] or empty["key_scale_cache"])
-    )
-
-
-def takes_copy_path(specs: Specs) -> bool:
-    """Whether CANN makes contiguous copies in the workspace and writes whole caches back."""
-    last = ("key", "value", *CACHES)
-    all_contiguous = all(specs[name].is_contiguous for name in (*last, "key_scale"))
-    return all_contiguous or any(specs[name].strides[-1] != 1 for name in last)
-
-
-def _ranks(specs: Specs) -> Iterator[Finding]:
+def _rank_rules() -> Iterator[Rule]:
     for name, rank in RANKS.items():
-        shape = specs[name].shape
-        if len(shape) != rank:
-            yield Finding("rank", (name,), f"{name} must have {rank} dimensions, got {list(shape)}", INVALID, "EZ1001")
-        elif name in HEAD_SIZED and shape[-1] == 0:
-            message = f"{name} must have a head size (its last dimension) above 0, got {list(shape)}"
-            yield Finding("head_size", (name,), message, INVALID, "EZ1001")
+        dimensions = f"{rank} dimension{'s' if rank > 1 else ''}"
+        expected = f"{name} must have {dimensions}"
+        broken = partial(_wrong_rank, name, rank, expected)
+        yield Rule(f"rank.{name}", (name,), expected, decision("4"), broken, INVALID, "EZ1001")
+        if name in HEAD_SIZED:
+            expected = f"{name} must have a head size (its last dimension) other than 0"
+            broken = partial(_no_head_size, name, rank, expected)
+            yield Rule(f"head_size.{name}", (name,), expected, decision("4"), broken, INVALID, "EZ1001")
 
 
-def _dtypes(specs: Specs) -> Iterator[Finding]:
-    return wrong_dtypes(specs, DTYPES, "EZ1001")
+def _wrong_rank(name: str, rank: int, expected: str, call: Call) -> Iterator[str]:
+    shape = call.spec(name).shape
+    if len(shape) != rank:
+        yield f"{expected}, got {list(shape)}"
 
 
-def _equal_dtypes(specs: Specs) -> Iterator[Finding]:
+def _no_head_size(name: str, rank: int, expected: str, call: Call) -> Iterator[str]:
+    shape = call.shape(name, rank)
+    if shape[-1] == 0:
+        yield f"{expected}, got {list(shape)}"
+
+
+def _same_dtype_rules() -> Iterator[Rule]:
     for a, b in SAME_DTYPE:
-        if specs[a].dtype != specs[b].dtype:
-            message = f"{a} and {b} must have one dtype, got {name_of(specs[a].dtype)} and {name_of(specs[b].dtype)}"
-            yield Finding("same_dtype", (a, b), message, INVALID, "EZ1001")
+        expected = f"{a} and {b} must have one dtype"
+        broken = partial(_other_dtype, a, b, expected)
+        yield Rule(f"same_dtype.{a}.{b}", (a, b), expected, decision("6"), broken, INVALID, "EZ1001")
 
 
-def _memory_and_shapes(specs: Specs) -> Iterator[Finding]:
-    """One stage: CANN lets most of what reaches outside its allocation pass, and goes on to the shapes."""
-    yield from negative_strides(specs, NAMES)
-    yield from _bounds(specs)
-    yield from _shapes(specs)
+def _other_dtype(a: str, b: str, expected: str, call: Call) -> Iterator[str]:
+    specs = call.spec(a), call.spec(b)
+    if not all(has_dtype(spec, FP8) for spec in specs):
+        raise Unanswerable
+    if specs[0].dtype != specs[1].dtype:
+        yield f"{expected}, got {name_of(specs[0].dtype)} and {name_of(specs[1].dtype)}"
 
 
-def _bounds(specs: Specs) -> Iterator[Finding]:
-    # All that CANN looks at is an offset behind the storage, and that only on its view path.
-    looks = not takes_copy_path(specs) and not short_cut(specs)
-    for name in ("key", "value", *CACHES, "key_scale", "slot_mapping"):
-        spec = specs[name]
-        if looks and name != "slot_mapping" and spec.offset > spec.storage:
-            yield out_of_bounds(name, spec, INNER, "EZ9999")
-        elif spec.is_outside:
-            yield out_of_bounds(name, spec, 0, None)
-
-
-def _shapes(specs: Specs) -> Iterator[Finding]:
-    for name, symbols, extents, status, ez in SHAPES:
-        shape = specs[name].shape
-        want = [extent(specs) for extent in extents]
-        if any(w is not None and w != got for w, got in zip(want, shape, strict=True)):
-            wanted = ", ".join("any" if w is None else str(w) for w in want)
-            message = (
-                f"{name} must be {symbols} = [{wanted}], got {list(shape)}; T, N and Dk are those of key "
-                f"{list(specs['key'].shape)}, B and S those of key_cache {list(specs['key_cache'].shape)}"
-            )
-            yield Finding("shape", (name,), message, status, ez)
-            return
-
-
-def _layouts(specs: Specs) -> Iterator[Finding]:
-    tokens, heads, _ = specs["key"].shape
-    blocks, _, block_size, _ = specs["key_cache"].shape
-    widest = max(specs["key"].shape[2], specs["value"].shape[2])
-    if takes_copy_path(specs):
-        strided = [name for name in CACHES if not specs[name].is_contiguous]
-        if strided:
-            yield _whole_cache_copy(specs, strided)
-    if tokens * heads * widest <= INDEX_LIMIT:
-        yield from _index_width(specs, blocks * block_size)
-
-
-def _whole_cache_copy(specs: Specs, strided: Iterable[str]) -> Finding:
-    names = tuple(strided)
-    culprits = [name for name in ("key", "value", *CACHES) if specs[name].strides[-1] != 1]
-    message = (
-        f"{' and '.join(names)} would be copied whole into the workspace and back, losing concurrent updates, because "
-        f"the last axis of {' and '.join(culprits)} has a stride other than 1; make that axis dense"
-    )
-    return Finding("whole_cache_copy", names, message)
-
-
-def _index_width(specs: Specs, slots: int) -> Iterator[Finding]:
-    """The kernel computes in 32 bits when T * N * max(Dk, Dv) is at most 2**31 - 1, whatever the cache's size."""
-    if slots > WORD:
-        message = f"key_cache has {slots} slots; with so few tokens the kernel computes slots in 32 bits"
-        yield Finding("index_width", ("key_cache",), f"{message}: use a cache of at most {WORD} slots")
-    for name in ("key", "value", *CACHES, "key_scale"):
-        reach = bounds(specs[name].shape, specs[name].strides)[1]
-        if reach > WORD:
-            message = (
-                f"{name} reaches over {reach} elements; with so few tokens the kernel computes offsets in 32 bits and "
-                f"would go to a wrong place. Use at most {WORD} elements, a slice of the cache for instance"
-            )
-            yield Finding("index_width", (name,), message)
-
-
-def check_cache_layout(cache_layout: str | None) -> Iterator[Finding]:
-    """A finding for any text but the documented one: CANN reads none of them."""
-    if cache_layout is not None and not (isinstance(cache_layout, str) and cache_layout == LAYOUT):
-        message = (
-            f"cache_layout must be None or {LAYOUT!r} (block, head, block size, head size), got {cache_layout!r}; CANN "
-            f"ignores the text, so another layout has to be expressed by strides"
+def _cache_layout(call: Call) -> Iterator[str]:
+    text = call.attributes["cache_layout"]
+    if text not in (None, LAYOUT):
+        yield (
+            f"cache_layout must be None or {LAYOUT!r} (block, head, block size, head size), got {text!r}; CANN ignores "
+            f"the text, so another layout has to be expressed by strides"
         )
-        yield Finding("cache_layout", ("cache_layout",), message)
 
 
 CONTRACT = Contract(
@@ -231,8 +197,27 @@ CONTRACT = Contract(
     tensors=NAMES,
     caches=CACHES,
     outputs=(),
+    values=("slot_mapping",),
     attributes={"cache_layout": None, "padding": "error"},
-    layout_rules=(),
-    data_rules=(),
-    answers_success_early=lambda call: False,
+    layout_rules=(
+        *required_rules(NAMES, None),
+        *_rank_rules(),
+        *dtype_rules(DTYPES, decision("5"), "EZ1001"),
+        *_same_dtype_rules(),
+        *format_rules(NAMES, "CANN reads every format as ND here"),
+        *negative_stride_rules(NAMES),
+        *offset_rules(VIEWS, decision("7"), _looks_at_offsets),
+        *bounds_rules(NAMES, _offset_is_answered),
+        *extent_rules({"key": (0, 1, 2), "value": (2,), "key_cache": (0, 2)}, "CANN only compares extents"),
+        *shape_rules(SHAPES, _shape, _origin),
+        Rule(
+            "cache_layout",
+            ("cache_layout",),
+            f"cache_layout must be None or {LAYOUT!r}",
+            "neither host code nor kernel reads the text",
+            _cache_layout,
+        ),
+    ),
+    data_rules=(*slot_rules("key_cache", can_skip=True), *overlap_rules(NAMES, CACHES)),
+    answers_success_early=short_cut,
 )

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from aclnn_kvcache.rules.finding import Finding
+from aclnn_kvcache.rules.rule import Call, Rule
 
 PADDING = -1
 PADDING_HINTS = {
@@ -17,32 +17,37 @@ PADDING_HINTS = {
 }
 
 
-def check_slots(
-    slots: np.ndarray[Any, Any], blocks: int, block_size: int, *, skip_padding: bool, can_skip: bool = True
-) -> Iterator[Finding]:
-    """At most one finding for the range and one for duplicates, each naming rows, values and the limit.
+def slot_rules(cache: str, *, can_skip: bool) -> Iterator[Rule]:
+    """Slots of the blocks of ``cache``. ``can_skip``: -1 passes with the attribute padding="skip"."""
+    yield Rule(
+        "slot_range",
+        ("slot_mapping",),
+        f"every slot must be one of {cache}" + (', or -1 with padding="skip"' if can_skip else ""),
+        "the kernel skips such rows silently" if can_skip else "the kernel writes to any slot, outside the cache too",
+        partial(_out_of_range, cache, can_skip),
+    )
+    yield Rule(
+        "slot_duplicate",
+        ("slot_mapping",),
+        "every slot may occur once",
+        "the kernel writes rows in no defined order",
+        partial(_duplicate, cache),
+    )
 
-    ``slots`` is 1-D, of any integer dtype; -1 is let through with ``skip_padding``. ``can_skip`` says whether the
-    operator could, so that the message recommends it.
-    """
+
+def _out_of_range(cache: str, can_skip: bool, call: Call) -> Iterator[str]:
+    slots = call.value("slot_mapping")
+    blocks, _, block_size, _ = call.shape(cache, 4)
     limit = blocks * block_size
-    padded = (slots == PADDING) & skip_padding
-    inside = (slots >= 0) & (slots < limit)
-    bad = np.flatnonzero(~inside & ~padded)
-    if bad.size:
-        hint = PADDING_HINTS[can_skip]
-        yield _out_of_range(int(bad[0]), int(slots[bad[0]]), bad.size, blocks, block_size, hint)
-    rows = np.flatnonzero(inside)
-    order = np.argsort(slots[rows], kind="stable")
-    ordered = slots[rows][order]
-    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if twice.size:
-        first, second = (int(rows[order[twice[0] + step]]) for step in (0, 1))
-        yield _duplicate(first, second, int(ordered[twice[0]]), twice.size, block_size)
-
-
-def _out_of_range(row: int, slot: int, count: int, blocks: int, block_size: int, padding_hint: str) -> Finding:
-    limit = blocks * block_size
+    if not slots.size or (slots.min() >= 0 and slots.max() < limit):
+        return
+    outside = (slots < 0) | (slots >= limit)
+    if can_skip and call.attributes["padding"] == "skip":
+        outside &= slots != PADDING
+    rows = np.flatnonzero(outside)
+    if not rows.size:
+        return
+    row, slot = int(rows[0]), int(slots[rows[0]])
     if limit:
         block, offset = divmod(slot, block_size)
         place = f"block {block} of {blocks}, offset {offset} with block size {block_size}"
@@ -50,17 +55,27 @@ def _out_of_range(row: int, slot: int, count: int, blocks: int, block_size: int,
     else:
         place = f"{blocks} blocks of {block_size}"
         allowed = "the cache has no slots"
-    more = f" ({count} rows are out of range)" if count > 1 else ""
-    hint = f"; {padding_hint}" if slot == PADDING else ""
-    message = f"slot_mapping row {row} holds slot {slot} ({place}); {allowed}{more}{hint}"
-    return Finding("slot_range", ("slot_mapping",), message)
+    more = f" ({rows.size} rows are out of range)" if rows.size > 1 else ""
+    hint = f"; {PADDING_HINTS[can_skip]}" if slot == PADDING else ""
+    yield f"slot_mapping row {row} holds slot {slot} ({place}); {allowed}{more}{hint}"
 
 
-def _duplicate(first: int, second: int, slot: int, count: int, block_size: int) -> Finding:
+def _duplicate(cache: str, call: Call) -> Iterator[str]:
+    slots = call.value("slot_mapping")
+    blocks, _, block_size, _ = call.shape(cache, 4)
+    ordered = np.sort(slots)
+    same = ordered[1:] == ordered[:-1]
+    if not same.any():
+        return
+    repeated = ordered[1:][same]
+    repeated = repeated[(repeated >= 0) & (repeated < blocks * block_size)]
+    if not repeated.size:
+        return
+    slot = int(repeated[0])
+    first, second = np.flatnonzero(slots == repeated[0])[:2]
     block, offset = divmod(slot, block_size)
-    more = f" ({count} rows repeat an earlier slot)" if count > 1 else ""
-    message = (
+    more = f" ({repeated.size} rows repeat an earlier slot)" if repeated.size > 1 else ""
+    yield (
         f"slot_mapping rows {first} and {second} both hold slot {slot} (block {block}, offset {offset}){more}; which "
         f"row wins is undefined on the device, so every slot may occur once"
     )
-    return Finding("slot_duplicate", ("slot_mapping",), message)

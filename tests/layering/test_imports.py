@@ -24,6 +24,7 @@ LAUNCH = {"runtime", *RUNTIME}
 OPS = {"launch", "rules", *LAUNCH}
 BUNDLE = {"rules", TOP, *LAUNCH}
 SESSION = {"ops", "bundle", *OPS}
+PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -40,10 +41,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": OPS,
     "bundle": BUNDLE,
     "session": SESSION,
+    "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "replay": SMOKE,
     "cli": {"smoke", "replay", *SMOKE},
-    TOP: {"oracle", "compare", "session", *SESSION},
+    TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }
 """For each unit (a module or folder right below the package) the others that it may import. Arrows go down only."""

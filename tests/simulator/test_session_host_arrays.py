@@ -150,7 +150,7 @@ def test_d7_formats_of_key_and_value(session: kv.Session, call: dict[str, Any]) 
 def test_d7_rank_comes_before_dtype(session: kv.Session, call: dict[str, Any]) -> None:
     call["key"] = np.zeros((3, 8), np.float32)
     error = refused(session, call)
-    assert (error.status, error.findings[0].rule, error.findings[0].arguments) == (161002, "rank", ("key",))
+    assert (error.status, error.findings[0].rule, error.findings[0].arguments) == (161002, "rank.key", ("key",))
 
 
 def test_d7_slots_of_another_width(session: kv.Session, call: dict[str, Any]) -> None:

@@ -136,13 +136,13 @@ def test_bounds(shape, strides, offset, answer):
 @given(views())
 def test_overlaps_itself_means_two_indices_with_a_byte_in_common(view):
     places = bytes_of(view)
-    assert overlaps_itself(as_phantom(view)) is (len(set(places)) < len(places))
+    assert overlaps_itself(*view[:3]) is (len(set(places)) < len(places))
 
 
 @given(views(step=range(-12, 17, 4), extent=range(1, 5)))
 def test_overlaps_itself_with_strides_of_whole_items(view):
     places = bytes_of(view)
-    assert overlaps_itself(as_phantom(view)) is (len(set(places)) < len(places))
+    assert overlaps_itself(*view[:3]) is (len(set(places)) < len(places))
 
 
 @given(views(), views())
@@ -155,7 +155,7 @@ def test_overlap_of_big_device_caches_is_decided_without_reading():
     shape, strides = (40_000, 8, 128, 128), (2 * 131_072, 16_384, 128, 1)
     keys = phantom(0x12C0_4100_0000, shape, strides, row)
     values = phantom(0x12C0_4100_0000 + 131_072, shape, strides, row)
-    assert not overlaps_itself(keys)
+    assert not overlaps_itself(shape, strides, row.itemsize)
     assert not share_memory(keys, values)
     assert share_memory(keys, phantom(0x12C0_4100_0000 + 131_071, shape, strides, row))
 

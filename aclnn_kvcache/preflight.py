@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a call, and what CANN will do with it, without a library or a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aclnn_kvcache.errors import ArgumentError, ClosedError
+from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
+from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
+from aclnn_kvcache.ops.arguments import region_of, spec_of
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.predict import Prediction
+from aclnn_kvcache.rules.predict import predict as predict_call
+from aclnn_kvcache.rules.rule import Call, Contract
+from aclnn_kvcache.runtime.memory import DeviceArray
+
+ATTRIBUTES: Mapping[str, Any] = {
+    "scatter_pa_kv_cache_with_k_scale": scatter.Attributes,
+    "qkv_rms_norm_rope_cache_with_k_scale": qkv.Attributes,
+}
+
+# Host and device addresses are of two spaces; this keeps them apart in overlap arithmetic.
+_DEVICE_SPACE = 1 << 64
+
+
+def check_call(operator: str, /, **arguments: Any) -> list[Finding]:
+    """All that is wrong with a call, in CANN's order of checks; nothing for one that works as documented.
+
+    ``operator``: the method's name or the C function's. ``arguments``: those of the method of Session by keyword. For
+    each tensor a NumPy array (looked at as the dense device copy that the operator would see), a device array, a
+    TensorSpec, or None for NULL; q_out and q_scale that are left out are made as the session makes them. Values and
+    overlaps are checked as well where they are known.
+
+    The first status of the findings that is not 0 is what CANN's phase 1 answers; findings with status 0 are what it
+    lets through and the device would do wrong. Raises ArgumentError for an unknown operator or argument, one that is
+    left out, and one of another type; ClosedError.
+    """
+    contract = contract_of(operator)
+    return contract.check(_call(contract, arguments))
+
+
+def predict(operator: str, /, **arguments: Any) -> Prediction:
+    """What CANN's phase 1 will do with a call: copies, workspace, whether its executor can be repeated, and the risks.
+
+    Arguments and errors as for ``check_call``.
+    """
+    contract = contract_of(operator)
+    return predict_call(contract.name, _call(contract, arguments))
+
+
+def contract_of(operator: str) -> Contract:
+    """The contract of an operator by the name of its method or its C function. Raises ArgumentError."""
+    for contract in CONTRACTS.values():
+        if operator in (contract.name, contract.api):
+            return contract
+    allowed = ", ".join(name for contract in CONTRACTS.values() for name in (contract.name, contract.api))
+    raise ArgumentError("operator", f"one of {allowed}", repr(operator))
+
+
+def _call(contract: Contract, arguments: Mapping[str, Any]) -> Call:
+    for name in arguments:
+        if name not in contract.tensors and name not in contract.attributes:
+            allowed = ", ".join((*contract.tensors, *contract.attributes))
+            raise ArgumentError(name, f"an argument of {contract.name}: {allowed}", "an unknown name")
+    given = {**contract.attributes, **arguments}
+    attributes = ATTRIBUTES[contract.name].of(**{name: given[name] for name in contract.attributes})._asdict()
+    specs: dict[str, TensorSpec | None] = {}
+    for name in contract.tensors:
+        if name in arguments:
+            specs[name] = _spec(name, arguments[name])
+        elif name in contract.outputs:
+            specs[name] = qkv.output_specs(specs["qkv"], attributes)[name]
+        else:
+            raise ArgumentError(name, "an array, a TensorSpec, or None for NULL", "nothing", "it must be given")
+    arrays = {
+        name: argument
+        for name in contract.tensors
+        if isinstance(argument := arguments.get(name), (np.ndarray, DeviceArray))
+    }
+    values = {name: array for name in contract.values if isinstance(array := arrays.get(name), np.ndarray)}
+    return Call(specs, attributes, values, {name: _region(array) for name, array in arrays.items()})
+
+
+def _spec(name: str, argument: object) -> TensorSpec | None:
+    if argument is None or isinstance(argument, TensorSpec):
+        return argument
+    if isinstance(argument, DeviceArray) and argument.closed:
+        raise ClosedError(f"{name} is a device array that was closed")
+    if isinstance(argument, (np.ndarray, DeviceArray)) and not isinstance(argument, np.ma.MaskedArray):
+        return spec_of(argument)
+    expected = "a numpy.ndarray, a DeviceArray, a TensorSpec, or None for NULL"
+    raise ArgumentError(name, expected, type(argument).__name__, "nothing is converted behind your back")
+
+
+def _region(array: Any) -> Any:
+    region = region_of(array)
+    return region._replace(address=region.address + _DEVICE_SPACE) if isinstance(array, DeviceArray) else region
