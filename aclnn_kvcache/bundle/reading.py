@@ -52,6 +52,8 @@ class Bundle(NamedTuple):
             size = tensor.numpy_dtype.itemsize
         except TypeError as error:
             raise BundleError(str(self.folder), f"{field}.dtype", "a type that arrays have", tensor.dtype) from error
+        if tensor.format != "ND":
+            raise BundleError(str(self.folder), f"{field}.format", "ND, as all arrays here have", tensor.format)
         storage = self.manifest.call.storages[str(tensor.storage)]
         low, high = tensor.span
         if min(tensor.shape, default=0) < 0 or low < 0 or high * size > storage.nbytes:

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from aclnn_kvcache import __version__
-from aclnn_kvcache.cli import abi, check, replay, smoke
+from aclnn_kvcache.cli import abi, check, replay, repro, smoke
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE
 
-COMMANDS = {"smoke": smoke, "abi": abi, "replay": replay, "check": check}
+COMMANDS = {"smoke": smoke, "abi": abi, "replay": replay, "check": check, "repro": repro}
 
 EXIT_CODES = (
     "exit codes: 0 good; 1 results differ; 2 wrong usage; 3 no such backend or device; 4 device or runtime failure; "
