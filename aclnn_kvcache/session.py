@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.bundle.recorder import recorder_of
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.native.library import load
@@ -63,6 +62,8 @@ class Session:
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
+        from aclnn_kvcache.bundle.recorder import recorder_of  # not on import of the package: it takes a while
+
         index = _integer("device", device, "an index among the visible devices", range(2**31))
         self._library = load(backend, library_dir, qkv_abi)
         self._device = Device(self._library, index)

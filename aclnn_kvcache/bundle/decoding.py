@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from aclnn_kvcache.bundle.fields import Field, parse
+from aclnn_kvcache.bundle.files import fill, regular_file
 from aclnn_kvcache.bundle.manifest import (
     DEVICE,
     DTYPES,
@@ -68,18 +67,12 @@ ATTRIBUTES: Mapping[str, Callable[[Field], Any]] = {
 
 def read_json(path: Path) -> Field:
     """The document in a regular file of a size that a manifest can have. Raises BundleError."""
-    try:
-        # A pipe in the place of the file must not block.
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise BundleError(str(path), "", "a file that can be read, and no symbolic link", f"{error}") from error
-    with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise BundleError(str(path), "", "a regular file", "something else")
-        data = file.read(MAX_MANIFEST + 1)
-    if len(data) > MAX_MANIFEST:
-        raise BundleError(str(path), "", f"at most {MAX_MANIFEST} bytes", "more")
-    return parse(str(path), data)
+    with regular_file(str(path), "", path) as (file, size):
+        if size > MAX_MANIFEST:
+            raise BundleError(str(path), "", f"at most {MAX_MANIFEST} bytes", f"{size}")
+        data = bytearray(size)
+        read = fill(file, memoryview(data))
+    return parse(str(path), bytes(data[:read]))
 
 
 def is_kept(document: Field) -> bool:

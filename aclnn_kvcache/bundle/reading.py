@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aclnn_kvcache.bundle.decoding import manifest, read_json
+from aclnn_kvcache.bundle.files import fill, regular_file
 from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, MANIFEST, MAX_CONTENTS, Manifest, Tensor
 from aclnn_kvcache.errors import BundleError
 
@@ -67,31 +67,15 @@ class Bundle(NamedTuple):
         content = getattr(storage, moment)
         if content is None:
             raise BundleError(str(self.folder), f"storages.{name}.{moment}", "a file", "null")
-        path = str(self.folder / content.file)
-        try:
-            # The name is a plain one; it must be the file itself, and a pipe in its place must not block.
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            expected = "a file that can be read, and no symbolic link"
-            raise BundleError(str(self.folder), content.file, expected, str(error)) from error
-        with open(handle, "rb", buffering=0) as file:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_size != storage.nbytes:
-                kind = f"{found.st_size} bytes" if stat.S_ISREG(found.st_mode) else "no regular file"
-                raise BundleError(str(self.folder), content.file, f"a file of {storage.nbytes} bytes", kind)
+        with regular_file(str(self.folder), content.file, self.folder / content.file) as (file, size):
+            if size != storage.nbytes:
+                expected = f"a file of {storage.nbytes} bytes"
+                raise BundleError(str(self.folder), content.file, expected, f"{size} bytes")
             data = np.empty(storage.nbytes, np.uint8)
-            read = _fill(file, data)
+            read = fill(file, data.data)
         if read != storage.nbytes or hashlib.sha256(data.data).hexdigest() != content.sha256:
             raise BundleError(str(self.folder), content.file, f"SHA-256 {content.sha256}", "other contents")
         return data
-
-
-def _fill(file: Any, data: Bytes) -> int:
-    """One read takes at most 2 GiB less a page, and may be interrupted before."""
-    rest, total = data.data, 0
-    while rest and (count := file.readinto(rest)):
-        rest, total = rest[count:], total + count
-    return total
 
 
 def read_bundle(folder: str | os.PathLike[str]) -> Bundle:

@@ -42,7 +42,7 @@ def check_file(path: str | os.PathLike[str]) -> Checked:
         bundle = read_bundle(path)
         kept = bundle.manifest
         return check(kept.call, {} if kept.omitted else bundle.contents(BEFORE))
-    document = read_json(Path(path))
+    document = read_json(Path(path).resolve())
     return check(manifest(document).call if is_kept(document) else described(document), {})
 
 

@@ -86,8 +86,7 @@ def _c_argument(argument: Argument) -> str:
     if argument.kind == "tensor":
         return f"tensor[{argument.value}]"
     if argument.kind == "integers":
-        values = argument.value
-        return f"aclCreateIntArray((const int64_t[]){_c_integers(values)}, {len(values)})"
+        return f"Integers({len(argument.value)}, (const int64_t[]){_c_integers(argument.value)})"
     if argument.kind == "text":
         return f"(char *){_c_text(argument.value)}"
     return "NULL" if argument.kind == "null" else f"(float){_c_number(argument.value)}"

@@ -13,6 +13,7 @@ from aclnn_kvcache.errors import (
     AclnnInnerError,
     AclnnParameterError,
     ArgumentError,
+    BundleError,
     ClosedError,
     ContextError,
     DeviceFaultError,
@@ -23,6 +24,7 @@ from aclnn_kvcache.errors import (
     LibraryConflictError,
     LibraryNotFoundError,
     OutOfDeviceMemory,
+    RecordWarning,
     SymbolNotFoundError,
     SynchronizeTimeoutError,
     check,
@@ -59,6 +61,8 @@ EXAMPLES = [
     *(cls("aclrtMalloc", 207001, "the library's words") for cls in OF_STATUS),
     ArgumentError("backend", "one of three", "'npu'", "choose one"),
     AclnnParameterError("aclnnScatter", 161002, findings=FINDINGS),
+    BundleError("calls/1", "schema", "1", "2"),
+    RecordWarning("not recorded"),
 ]
 
 
