@@ -100,10 +100,10 @@ def _device_spec(
 
 
 def region_of(array: Array) -> Region:
-    """The memory of an array, for overlap arithmetic."""
+    """The memory of an open array, for overlap arithmetic."""
     if isinstance(array, np.ndarray):
         return Region.of(array)
-    return Region(array.ptr, array.shape, array.strides, array.dtype.itemsize)
+    return Region(array.buffer.pointer + array.offset, array.shape, array.strides, array.dtype.itemsize)
 
 
 def require_valid(

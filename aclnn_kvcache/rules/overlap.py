@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from aclnn_kvcache.rules.region import overlaps_itself, share_memory
@@ -12,11 +12,14 @@ from aclnn_kvcache.rules.rule import Call, Rule, Unanswerable
 SOURCE = "the kernel writes in no defined order"
 
 
-def overlap_rules(tensors: Sequence[str], written: Sequence[str]) -> Iterator[Rule]:
-    """For each written tensor: itself, and with every other tensor. Each pair occurs once."""
+def self_overlap_rules(written: Iterable[str]) -> Iterator[Rule]:
     for name in written:
         expected = f"{name} must reach every element through one index only"
         yield Rule(f"self_overlap.{name}", (name,), expected, SOURCE, partial(_self_overlap, name))
+
+
+def overlap_rules(tensors: Iterable[str], written: Sequence[str]) -> Iterator[Rule]:
+    """For each written tensor with every other tensor. Each pair occurs once."""
     for position, name in enumerate(written):
         for other in tensors:
             if other not in written[: position + 1]:
@@ -24,7 +27,7 @@ def overlap_rules(tensors: Sequence[str], written: Sequence[str]) -> Iterator[Ru
                 yield Rule(f"overlap.{name}.{other}", (name, other), expected, SOURCE, partial(_overlap, (name, other)))
 
 
-def _self_overlap(name: str, call: Call) -> Iterator[str]:
+def _self_overlap(name: str, call: Call) -> Sequence[str]:
     """By the memory where it is known (a host array is another than the dense copy that its spec describes)."""
     unit, region = "bytes", call.regions.get(name)
     if region is None:
@@ -34,11 +37,12 @@ def _self_overlap(name: str, call: Call) -> Iterator[str]:
         unit, layout = "elements", (spec.shape, spec.strides, 1)
     else:
         layout = region[1:]
-    if overlaps_itself(*layout):
-        yield (
-            f"{name} reaches some {unit} through more than one index (strides of {list(layout[1])} {unit}); pass a "
-            f"real array"
-        )
+    if not overlaps_itself(*layout):
+        return ()
+    return [
+        f"{name} reaches some {unit} through more than one index (strides of {list(layout[1])} {unit}); pass a real "
+        f"array"
+    ]
 
 
 def _overlap(pair: tuple[str, str], call: Call) -> Sequence[str]:

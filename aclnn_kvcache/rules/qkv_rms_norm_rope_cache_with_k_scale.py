@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from aclnn_kvcache.rules.batches import batch_rules
 from aclnn_kvcache.rules.families import decision, dtype_rules, required_rules
-from aclnn_kvcache.rules.overlap import overlap_rules
+from aclnn_kvcache.rules.overlap import overlap_rules, self_overlap_rules
 from aclnn_kvcache.rules.qkv_call import CACHES, DTYPES, NAMES, OUTPUTS, TENSORS, token_count
 from aclnn_kvcache.rules.qkv_memory import MEMORY_RULES
 from aclnn_kvcache.rules.qkv_shapes import SHAPE_RULES, empty_rules
@@ -34,10 +34,8 @@ CONTRACT = Contract(
         *SHAPE_RULES,
         *MEMORY_RULES,
     ),
-    data_rules=(
-        *slot_rules("k_cache", can_skip=False),
-        *batch_rules(token_count),
-        *overlap_rules(TENSORS, (*CACHES, *OUTPUTS)),
-    ),
+    value_rules=(*slot_rules("k_cache", can_skip=False), *batch_rules(token_count)),
+    self_overlap_rules=tuple(self_overlap_rules(CACHES + OUTPUTS)),
+    overlap_rules=tuple(overlap_rules(TENSORS, CACHES + OUTPUTS)),
     answers_success_early=lambda call: False,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ class Unanswerable(Exception):
     """A rule cannot be asked: what it needs is missing, unknown, or so wrong that another rule says so."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
     """What the rules see of a call."""
 
@@ -32,6 +31,11 @@ class Call:
     """The integer tensors whose values are on the host."""
     regions: Mapping[str, Region] = field(default_factory=dict)
     """The memory of the tensors for which it is known."""
+    touching: frozenset[tuple[str, str]] = field(init=False)
+    """The pairs of names, in either order, whose spans of memory meet: few or none, so that the rest is cheap."""
+
+    def __post_init__(self) -> None:
+        self.touching = touching(self.regions)
 
     def spec(self, name: str) -> TensorSpec:
         spec = self.specs[name]
@@ -51,11 +55,6 @@ class Call:
         if values is None or values.ndim != 1 or values.dtype.kind not in "iu":
             raise Unanswerable
         return values
-
-    @cached_property
-    def touching(self) -> frozenset[tuple[str, str]]:
-        """The pairs of names, in either order, whose spans of memory meet. Few or none, so that the rest is cheap."""
-        return touching(self.regions)
 
 
 Broken: TypeAlias = Callable[[Call], Iterable[str]]
@@ -98,10 +97,18 @@ class Contract(NamedTuple):
     """What the method's keywords that are no tensors stand for when they are left out."""
     layout_rules: tuple[Rule, ...]
     """Rules on specs and attributes."""
-    data_rules: tuple[Rule, ...]
-    """Rules on values and memory, of which CANN checks none."""
+    value_rules: tuple[Rule, ...]
+    """Rules on values; CANN checks none of these and of the following."""
+    self_overlap_rules: tuple[Rule, ...]
+    """Rules on the memory of each written tensor."""
+    overlap_rules: tuple[Rule, ...]
+    """Rules on the memory of two tensors."""
     answers_success_early: Callable[[Call], bool]
     """Whether CANN answers 0 without looking at anything but NULL."""
+
+    @property
+    def data_rules(self) -> tuple[Rule, ...]:
+        return self.value_rules + self.self_overlap_rules + self.overlap_rules
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -124,8 +131,15 @@ class Contract(NamedTuple):
         return found
 
     def check_data(self, call: Call) -> list[Finding]:
-        """All that is wrong with values and memory, as far as the call knows them."""
-        return _find(self.data_rules, call)
+        """All that is wrong with values and memory, as far as the call knows them.
+
+        Every launch pays for this, so rules that have nothing to look at are not asked.
+        """
+        return [
+            *(_find(self.value_rules, call) if call.values else ()),
+            *_find(self.self_overlap_rules, call),
+            *(_find(self.overlap_rules, call) if call.touching else ()),
+        ]
 
     def check(self, call: Call) -> list[Finding]:
         return self.check_layout(call) + self.check_data(call)

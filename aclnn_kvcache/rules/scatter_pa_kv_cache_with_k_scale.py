@@ -25,7 +25,7 @@ from aclnn_kvcache.rules.families import (
     required_rules,
     shape_rules,
 )
-from aclnn_kvcache.rules.overlap import overlap_rules
+from aclnn_kvcache.rules.overlap import overlap_rules, self_overlap_rules
 from aclnn_kvcache.rules.rule import INNER, INVALID, Call, Contract, Rule, Unanswerable
 from aclnn_kvcache.rules.slots import slot_rules
 
@@ -218,6 +218,8 @@ CONTRACT = Contract(
             _cache_layout,
         ),
     ),
-    data_rules=(*slot_rules("key_cache", can_skip=True), *overlap_rules(NAMES, CACHES)),
+    value_rules=tuple(slot_rules("key_cache", can_skip=True)),
+    self_overlap_rules=tuple(self_overlap_rules(CACHES)),
+    overlap_rules=tuple(overlap_rules(NAMES, CACHES)),
     answers_success_early=short_cut,
 )
