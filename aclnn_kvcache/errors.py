@@ -69,6 +69,25 @@ class ArgumentError(KvCacheError, ValueError):
         return self.argument, self.expected, self.got, self.action
 
 
+class BundleError(KvCacheError, ValueError):
+    """A bundle, or a file that describes a call, is broken, hostile, or lacks what was asked of it.
+
+    Attributes: ``bundle`` (its path), ``field`` (of the manifest, or a file's name), ``expected`` and ``got``.
+    """
+
+    def __init__(self, bundle: str, field: str, expected: str, got: str) -> None:
+        self.bundle, self.field, self.expected, self.got = bundle, field, expected, got
+        place = f"{bundle}: {field}" if field else bundle
+        super().__init__(f"{place}: expected {expected}, got {got}")
+
+    def _rebuilt_from(self) -> tuple[Any, ...]:
+        return self.bundle, self.field, self.expected, self.got
+
+
+class RecordWarning(RuntimeWarning):
+    """A call could not be recorded. It was made all the same."""
+
+
 class ArgumentFacts(NamedTuple):
     """A tensor of a call, as errors and launch records keep it."""
 

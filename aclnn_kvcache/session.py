@@ -26,6 +26,7 @@ from aclnn_kvcache.runtime.device import BLOCKING, EXIT_PATIENCE, Device
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.runtime.switches import switch
 
 
 class Session:
@@ -46,6 +47,8 @@ class Session:
         library_dir: str | os.PathLike[str] | None = None,
         qkv_abi: str | None = None,
         blocking: bool | None = None,
+        record: str | os.PathLike[str] | None = None,
+        record_failing_only: bool | None = None,
     ) -> None:
         """Opens a device.
 
@@ -55,14 +58,21 @@ class Session:
         beside its library tells it; the same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
         ``blocking``: each call waits for its own work, so that a fault of the device is told by the call that caused it
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
+        ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
+        ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
+        ACLNN_KVCACHE_RECORD_FAILING=1. A recorded call is waited for, so that a fault is raised by the call that has
+        it. Calls that cannot be recorded are made all the same, with a RecordWarning.
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
+        from aclnn_kvcache.bundle.recorder import recorder_of  # not on import of the package: it takes a while
+
         index = _integer("device", device, "an index among the visible devices", range(2**31))
         self._library = load(backend, library_dir, qkv_abi)
-        self._device = Device(self._library, index, blocking=_switch("blocking", blocking, BLOCKING))
+        self._device = Device(self._library, index, blocking=switch("blocking", blocking, BLOCKING))
         try:
             self.stream = Stream(self._device)
+            self._recorder = recorder_of(self._device, record, record_failing_only, os.environ)
         except BaseException:
             self._device.close()
             raise
@@ -252,7 +262,12 @@ class Session:
             "key_scale_cache": key_scale_cache,
         }
         with self._device.bound():
-            scatter_pa_kv_cache_with_k_scale(self._device, self._stream(stream), arguments, cache_layout, padding)
+            given = (self._device, self._stream(stream), arguments, cache_layout, padding)
+            if self._recorder is None:
+                scatter_pa_kv_cache_with_k_scale(*given)
+            else:
+                options = {"cache_layout": cache_layout, "padding": padding}
+                self._recorder.record(scatter_pa_kv_cache_with_k_scale, options, *given)
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -328,7 +343,10 @@ class Session:
         }
         attributes = Attributes.of(head_nums, layout_qkv, layout_q_out, epsilon)
         with self._device.bound():
-            return qkv_rms_norm_rope_cache_with_k_scale(self._device, self._stream(stream), arguments, attributes)
+            given = (self._device, self._stream(stream), arguments, attributes)
+            if self._recorder is None:
+                return qkv_rms_norm_rope_cache_with_k_scale(*given)
+            return self._recorder.record(qkv_rms_norm_rope_cache_with_k_scale, attributes._asdict(), *given)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream
@@ -341,18 +359,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
-
-
-def _switch(argument: str, value: object, variable: str) -> bool:
-    """The value, or where it is None what the environment variable says: 1, 0 or nothing."""
-    if value is None:
-        text = os.environ.get(variable, "")
-        if text not in ("", "0", "1"):
-            raise ArgumentError(f"environment variable {variable}", "1, 0 or nothing", repr(text))
-        return text == "1"
-    if not isinstance(value, bool):
-        raise ArgumentError(argument, f"True, False, or None for what {variable} says", repr(value))
-    return value
 
 
 def _integer(argument: str, value: object, meaning: str, allowed: range) -> int:

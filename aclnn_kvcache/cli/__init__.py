@@ -10,10 +10,18 @@ import sys
 from collections.abc import Sequence
 
 from aclnn_kvcache import __version__
-from aclnn_kvcache.cli import abi, doctor, explain, smoke
+from aclnn_kvcache.cli import abi, check, doctor, explain, replay, repro, smoke
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE
 
-COMMANDS = {"smoke": smoke, "doctor": doctor, "explain": explain, "abi": abi}
+COMMANDS = {
+    "smoke": smoke,
+    "doctor": doctor,
+    "explain": explain,
+    "check": check,
+    "replay": replay,
+    "repro": repro,
+    "abi": abi,
+}
 
 EXIT_CODES = (
     "exit codes: 0 good; 1 results differ; 2 wrong usage; 3 no such backend, device or log; 4 device or runtime "

@@ -7,6 +7,7 @@ import argparse
 
 from aclnn_kvcache.errors import (
     ArgumentError,
+    BundleError,
     DeviceUnavailableError,
     KvCacheError,
     LibraryConflictError,
@@ -29,6 +30,6 @@ def add_backend_arguments(parser: argparse.ArgumentParser) -> None:
 
 def exit_code(error: KvCacheError) -> int:
     """The exit code of a command that ended with this error."""
-    if isinstance(error, ArgumentError):
+    if isinstance(error, (ArgumentError, BundleError)):
         return WRONG_USAGE
     return NO_BACKEND if isinstance(error, ABSENT) else RUNTIME_FAILURE

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from aclnn_kvcache.bundle.recorder import RECORD, RECORD_FAILING
 from aclnn_kvcache.native.discovery import OVERRIDE
 from aclnn_kvcache.native.revisions import QKV_ABI
+from aclnn_kvcache.runtime.device import BLOCKING
 
 OURS = "ACLNN_KVCACHE_"
 PROFILE = "ACLSIM_PROFILE"
@@ -24,6 +26,9 @@ class Variable(NamedTuple):
 VARIABLES: Mapping[str, Variable] = {
     OVERRIDE: Variable("the only folder that libraries are taken from", paths=True),
     QKV_ABI: Variable("the revision of the fused operator where no header tells it"),
+    BLOCKING: Variable("1 makes every call wait for its work, for debugging: calls are slow"),
+    RECORD: Variable("folder that every call is recorded in: calls are slow"),
+    RECORD_FAILING: Variable("1 records only calls that fail"),
     "ASCEND_HOME_PATH": Variable("root of CANN, searched for libraries first", paths=True),
     "ASCEND_TOOLKIT_HOME": Variable("root of CANN, searched for libraries second", paths=True),
     "ASCEND_OPP_PATH": Variable("the operator package with the kernels; custom ones in its vendors", paths=True),

@@ -23,7 +23,8 @@ EXPLAIN = {"native", "rules", *NATIVE}
 RUNTIME = {"explain", *EXPLAIN}
 LAUNCH = {"runtime", *RUNTIME}
 OPS = {"launch", *LAUNCH}
-SESSION = {"ops", *OPS}
+BUNDLE = {TOP, *LAUNCH}
+SESSION = {"ops", "bundle", TOP, *OPS}
 PREFLIGHT = {"ops", *OPS}
 SMOKE = {"session", "oracle", "compare", TOP, *SESSION}
 
@@ -40,11 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": RUNTIME,
     "launch": LAUNCH,
     "ops": OPS,
+    "bundle": BUNDLE,
     "session": SESSION,
     "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "doctor": {"smoke", *SMOKE},
-    "cli": {"doctor", "smoke", *SMOKE},
+    "replay": SMOKE,
+    "cli": {"doctor", "smoke", "replay", *SMOKE},
     TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }

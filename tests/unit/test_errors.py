@@ -14,6 +14,7 @@ from aclnn_kvcache.errors import (
     AclnnParameterError,
     ArgumentError,
     ArgumentFacts,
+    BundleError,
     ClosedError,
     ContextError,
     DeviceFaultError,
@@ -25,6 +26,7 @@ from aclnn_kvcache.errors import (
     LibraryConflictError,
     LibraryNotFoundError,
     OutOfDeviceMemory,
+    RecordWarning,
     SymbolNotFoundError,
     SynchronizeTimeoutError,
     Verdict,
@@ -70,6 +72,8 @@ EXAMPLES = [
     *(cls("aclrtMalloc", 207001, "the library's words") for cls in OF_STATUS),
     ArgumentError("backend", "one of three", "'npu'", "choose one"),
     AclnnParameterError("aclnnScatter", 161002, findings=FINDINGS),
+    BundleError("calls/1", "schema", "1", "2"),
+    RecordWarning("not recorded"),
 ]
 
 

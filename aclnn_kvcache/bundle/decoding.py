@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manifest, or a call described by hand, from its JSON; nothing in it is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aclnn_kvcache.bundle.fields import Field, parse
+from aclnn_kvcache.bundle.files import fill, regular_file
+from aclnn_kvcache.bundle.manifest import (
+    DEVICE,
+    DTYPES,
+    HOST,
+    MANIFEST,
+    MAX_MANIFEST,
+    MAX_RANK,
+    PHASES,
+    SCHEMA,
+    Content,
+    Described,
+    Manifest,
+    Outcome,
+    Prototype,
+    Storage,
+    Target,
+    Tensor,
+)
+from aclnn_kvcache.dtypes import FORMATS
+from aclnn_kvcache.errors import BundleError
+from aclnn_kvcache.layout import dense_strides
+from aclnn_kvcache.native.revisions import QKV, REVISIONS
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.finding import Finding
+
+NAME, NAME_MEANING = r"[A-Za-z0-9_]{1,64}", "a name of at most 64 letters, digits and underscores"
+FILE, FILE_MEANING = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "the plain name of a file in the bundle"
+RULE, RULE_MEANING = r"[!-~]{1,200}", "the id of a rule"
+SHA256, SHA256_MEANING = r"[0-9a-f]{64}", "a SHA-256 in 64 hexadecimal digits"
+MOST = 64
+"""Storages of a call, libraries, findings, versions; more than there can be."""
+MOST_INTEGERS = 4096
+
+CALL = ("operator", "arguments")
+KEPT = ("returned", "omitted", "outcome", "time", "versions", "target", "prototype")
+
+
+def _integers(field: Field) -> tuple[int, ...] | None:
+    return None if field.is_null else field.integers(MOST_INTEGERS)
+
+
+def _text(field: Field) -> str | None:
+    return None if field.is_null else field.text()
+
+
+ATTRIBUTES: Mapping[str, Callable[[Field], Any]] = {
+    "head_nums": _integers,
+    "layout_qkv": _text,
+    "layout_q_out": _text,
+    "epsilon": Field.number,
+    "cache_layout": _text,
+    "padding": Field.text,
+}
+"""How each attribute is read."""
+
+
+def read_json(path: Path) -> Field:
+    """The document in a regular file of a size that a manifest can have. Raises BundleError."""
+    with regular_file(str(path), "", path) as (file, size):
+        if size > MAX_MANIFEST:
+            raise BundleError(str(path), "", f"at most {MAX_MANIFEST} bytes", f"{size}")
+        data = bytearray(size)
+        read = fill(file, memoryview(data))
+    return parse(str(path), bytes(data[:read]))
+
+
+def is_kept(document: Field) -> bool:
+    """Whether this is a manifest as the recorder writes it, and no description by hand."""
+    return "schema" in document.mapping()
+
+
+def described(document: Field) -> Described:
+    """A call described by hand. Raises BundleError."""
+    return _call(document.object(CALL, ("attributes", "storages")))
+
+
+def manifest(document: Field) -> Manifest:
+    """A manifest of this schema. Raises BundleError."""
+    found = document.mapping()
+    if "schema" not in found:
+        document.fail("a field 'schema'", f"none; is this a description by hand instead of a {MANIFEST}?")
+    if found["schema"].integer() != SCHEMA:
+        found["schema"].fail(f"{SCHEMA}, what this version reads")
+    fields = document.object(("schema", *CALL, "attributes", "storages", *KEPT))
+    call = _call(fields)
+    returned = _tensors(fields["returned"], call.contract.outputs)
+    kept = Manifest(
+        call,
+        {name: tensor for name, tensor in returned.items() if tensor is not None},
+        fields["omitted"].text(),
+        _outcome(fields["outcome"]),
+        fields["time"].text(r"[0-9TZ:.-]{1,40}", "a time in UTC"),
+        {name: field.text() for name, field in fields["versions"].mapping().items()},
+        _target(fields["target"]),
+        _prototype(fields["prototype"]),
+    )
+    for name, tensor in kept.tensors.items():
+        if tensor.storage not in call.storages:
+            fields["arguments"].fail(f"a storage of the bundle for {name}", ascii(tensor.storage))
+    return kept
+
+
+def _call(fields: dict[str, Field]) -> Described:
+    operator = fields["operator"].choice(CONTRACTS)
+    contract = CONTRACTS[operator]
+    arguments = dict.fromkeys(contract.tensors) | _tensors(fields["arguments"], contract.tensors)
+    attributes: dict[str, Any] = dict(contract.attributes)
+    if "attributes" in fields:
+        for name, field in fields["attributes"].object(optional=tuple(contract.attributes)).items():
+            attributes[name] = ATTRIBUTES[name](field)
+    storages: dict[str, Storage] = {}
+    if "storages" in fields:
+        named = fields["storages"].mapping()
+        if len(named) > MOST:
+            fields["storages"].fail(f"at most {MOST} storages")
+        for name, field in named.items():
+            Field(field.bundle, fields["storages"].name, name).text(NAME, NAME_MEANING)
+            storages[name] = _storage(field)
+    return Described(operator, arguments, attributes, storages)
+
+
+def _tensors(field: Field, names: tuple[str, ...]) -> dict[str, Tensor | None]:
+    return {name: None if f.is_null else _tensor(f) for name, f in field.object(optional=names).items()}
+
+
+def _tensor(field: Field) -> Tensor:
+    fields = field.object(("shape", "dtype"), ("strides", "offset", "storage", "format"))
+    shape = fields["shape"].integers(MAX_RANK)
+    strides = fields["strides"].integers(MAX_RANK) if "strides" in fields else dense_strides(shape)
+    if len(strides) != len(shape):
+        fields["strides"].fail(f"{len(shape)} strides, one per axis", f"{len(strides)}")
+    storage, elements = None, None
+    if "storage" in fields and isinstance(fields["storage"].value, str):
+        storage = fields["storage"].text(NAME, NAME_MEANING)
+    elif "storage" in fields:
+        elements = fields["storage"].integer(0)
+    offset = fields["offset"].integer() if "offset" in fields else 0
+    layout_format = fields["format"].choice(FORMATS) if "format" in fields else "ND"
+    return Tensor(shape, fields["dtype"].choice(DTYPES), strides, offset, storage, elements, layout_format)
+
+
+def _storage(field: Field) -> Storage:
+    fields = field.object(("nbytes",), ("place", "before", "after"))
+    place = fields["place"].choice((HOST, DEVICE)) if "place" in fields else HOST
+    contents = (_content(fields.get(moment)) for moment in ("before", "after"))
+    return Storage(place, fields["nbytes"].integer(0), *contents)
+
+
+def _content(field: Field | None) -> Content | None:
+    if field is None or field.is_null:
+        return None
+    fields = field.object(("file", "sha256"))
+    file = fields["file"].text(FILE, FILE_MEANING)
+    if file == MANIFEST:
+        fields["file"].fail("a file beside the manifest")
+    return Content(file, fields["sha256"].text(SHA256, SHA256_MEANING))
+
+
+def _outcome(field: Field) -> Outcome:
+    fields = field.object(("status", "name", "phase", "function", "error", "message", "findings"))
+    return Outcome(
+        None if fields["status"].is_null else fields["status"].integer(-(2**31), 2**31 - 1),
+        fields["name"].text(),
+        None if fields["phase"].is_null else fields["phase"].choice(PHASES),
+        fields["function"].text(r"\w*", "the name of a C function"),
+        None if fields["error"].is_null else fields["error"].text(NAME, NAME_MEANING),
+        fields["message"].text(),
+        tuple(_finding(item) for item in fields["findings"].items(MOST)),
+    )
+
+
+def _finding(field: Field) -> Finding:
+    fields = field.object(("rule", "arguments", "message", "status", "ez"))
+    return Finding(
+        fields["rule"].text(RULE, RULE_MEANING),
+        tuple(item.text(NAME, NAME_MEANING) for item in fields["arguments"].items(MOST)),
+        fields["message"].text(),
+        fields["status"].integer(0, 2**31 - 1),
+        None if fields["ez"].is_null else fields["ez"].text(NAME, NAME_MEANING),
+    )
+
+
+def _target(field: Field) -> Target:
+    fields = field.object(("backend", "device", "soc_name", "cann_version", "libraries"))
+    return Target(
+        fields["backend"].choice(("cann", "simulator")),
+        fields["device"].integer(0),
+        fields["soc_name"].text(),
+        fields["cann_version"].text(),
+        tuple(item.text() for item in fields["libraries"].items(MOST)),
+    )
+
+
+def _prototype(field: Field) -> Prototype:
+    fields = field.object(("revision", "declaration", "source"))
+    return Prototype(
+        None if fields["revision"].is_null else fields["revision"].choice(REVISIONS[QKV]),
+        _text(fields["declaration"]),
+        fields["source"].text(),
+    )

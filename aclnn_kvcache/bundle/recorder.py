@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps each call of a session as a bundle."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import ml_dtypes
+import numpy as np
+
+import aclnn_kvcache
+from aclnn_kvcache.bundle.capture import Layout, Window, layout_of
+from aclnn_kvcache.bundle.manifest import MAX_CONTENTS, Described, Manifest, Outcome, Prototype, Target
+from aclnn_kvcache.bundle.outcome import MESSAGE, SUCCESS, outcome_of
+from aclnn_kvcache.bundle.writing import UNFINISHED, Contents, write_bundle
+from aclnn_kvcache.errors import PHASE_1, ArgumentError, DeviceFaultError, KvCacheError, RecordWarning
+from aclnn_kvcache.native.revisions import REVISIONS
+from aclnn_kvcache.native.version import cann_version
+from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.rule import Contract
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.runtime.switches import switch
+
+RECORD, RECORD_FAILING = "ACLNN_KVCACHE_RECORD", "ACLNN_KVCACHE_RECORD_FAILING"
+
+Result = TypeVar("Result")
+
+
+class Draft(NamedTuple):
+    """What is known of a call before it is made."""
+
+    call: Described
+    layout: Layout
+    time: str
+    omitted: str
+    before: Contents
+
+    @property
+    def written(self) -> dict[str, Window]:
+        """The storages that the call may change."""
+        tensors = (self.layout.tensors[name] for name in self.call.contract.written)
+        return {str(tensor.storage): self.layout.windows[str(tensor.storage)] for tensor in tensors if tensor}
+
+
+class Recorder:
+    """Records the calls of one session, one after the other: each is waited for."""
+
+    def __init__(self, device: Device, folder: Path, failing_only: bool) -> None:
+        """Raises ArgumentError for a folder that is not there and cannot be made, or cannot be written to."""
+        self._device, self._folder, self._failing_only = device, folder, failing_only
+        self._lock = threading.RLock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder).cleanup()
+        except OSError as error:
+            raise ArgumentError(f"record or {RECORD}", "a folder that can be written to", str(error)) from error
+        with device.bound():
+            soc_name = (device.library.aclrtGetSocName() or b"unknown").decode("utf-8", "replace")
+            version = cann_version(device.library)
+        self._target = Target(device.library.backend, device.id, soc_name, version, ())
+
+    def record(
+        self,
+        operator: Callable[..., Result],
+        attributes: Mapping[str, Any],
+        device: Device,
+        stream: Stream,
+        arguments: Mapping[str, Any],
+        *rest: Any,
+    ) -> Result:
+        """Makes the call ``operator(device, stream, arguments, *rest)``, waits for it, and keeps it.
+
+        The result and the errors are its own; what goes wrong with the recording is a RecordWarning. A fault of work
+        that was queued before the call is raised after it, unless it fails itself.
+        """
+        contract = CONTRACTS[operator.__name__]
+        with self._lock:
+            draft = _attempt(lambda: _draft(contract, device, arguments, attributes))
+            try:
+                result = operator(device, stream, arguments, *rest)
+                stream.synchronize()
+            except Exception as error:
+                outcome = outcome_of(error, contract)
+                with suppress(RecordWarning):  # where warnings are errors, the call's own still comes first
+                    _warn(_attempt(lambda: self._write(draft, outcome)))
+                raise
+            if not self._failing_only:
+                returned = dict(zip(contract.outputs, result, strict=True)) if isinstance(result, tuple) else {}
+                made = {name: array for name, array in returned.items() if arguments[name] is None}
+                _warn(_attempt(lambda: self._write(draft, SUCCESS, made)))
+            if isinstance(draft, DeviceFaultError):
+                raise draft
+            return result
+
+    def _write(self, draft: Draft | Exception, outcome: Outcome, made: Mapping[str, Any] | None = None) -> Path:
+        if isinstance(draft, Exception):
+            raise draft
+        returned = layout_of(self._device, made or {})
+        after: dict[str, np.ndarray[Any, Any]] = {}
+        if outcome.error is None and not draft.omitted:
+            after = {name: window.read() for name, window in {**draft.written, **returned.windows}.items()}
+        manifest = Manifest(
+            draft.call._replace(storages={**draft.call.storages, **returned.storages}),
+            {name: tensor for name, tensor in returned.tensors.items() if tensor},
+            draft.omitted,
+            outcome,
+            draft.time,
+            _versions(),
+            self._target._replace(libraries=self._device.library.paths),
+            self._prototype(draft.call.contract),
+        )
+        return write_bundle(self._folder, manifest, draft.before, after)
+
+    def _prototype(self, contract: Contract) -> Prototype:
+        try:
+            _, binding = self._device.library.binding(contract.api + PHASE_1)
+        except KvCacheError as error:
+            return Prototype(None, None, str(error)[:MESSAGE])
+        names = {parameter.name for parameter in binding.prototype.parameters}
+        revision = "C" if "kQuantMode" in names else "B" if "qQuantMode" in names else "A"
+        several = contract.api + PHASE_1 in REVISIONS
+        return Prototype(revision if several else None, str(binding.prototype), binding.source)
+
+
+def recorder_of(
+    device: Device, record: str | os.PathLike[str] | None, failing_only: bool | None, environ: Mapping[str, str]
+) -> Recorder | None:
+    """The recorder of a session; None if nothing asks for one. Arguments that are None leave it to the environment.
+
+    Raises ArgumentError for a folder that cannot be used and for another value than 0 and 1 of the switch.
+    """
+    folder = environ.get(RECORD) or None if record is None else record
+    if folder is None:
+        return None
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
+        raise ArgumentError("record", "the path of a folder", repr(folder))
+    return Recorder(device, Path(folder).absolute(), switch("record_failing_only", failing_only, RECORD_FAILING))
+
+
+def _attempt(step: Callable[[], Result]) -> Result | Exception:
+    """What the step returns, or the error that it raises: recording must not fail a call."""
+    try:
+        return step()
+    except Exception as error:
+        return error
+
+
+def _warn(outcome: object) -> None:
+    if isinstance(outcome, Exception):
+        text = f"this call was made, but not recorded: {outcome or type(outcome).__name__}"
+        warnings.warn(text, RecordWarning, stacklevel=4)
+
+
+def _draft(contract: Contract, device: Device, arguments: Mapping[str, Any], attributes: Mapping[str, Any]) -> Draft:
+    """Describes the call and copies its contents. Waits for queued work that uses the arrays."""
+    layout = layout_of(device, arguments)
+    call = Described(contract.name, layout.tensors, attributes, layout.storages)
+    draft = Draft(call, layout, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "", {})
+    nbytes = sum(window.storage.nbytes for windows in (layout.windows, draft.written) for window in windows.values())
+    if nbytes > MAX_CONTENTS:
+        return draft._replace(omitted=f"{nbytes} bytes before and after the call are more than {MAX_CONTENTS}")
+    return draft._replace(before={name: window.read() for name, window in layout.windows.items()})
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "aclnn_kvcache": aclnn_kvcache.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+    }

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recorded or described call as the rules see it: no library, no device."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from aclnn_kvcache.bundle.decoding import described, is_kept, manifest, read_json
+from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, Described, Tensor
+from aclnn_kvcache.bundle.reading import Bytes, read_bundle
+from aclnn_kvcache.layout import canonical_strides, dense_strides
+from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import output_specs
+from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.predict import Prediction, predict
+from aclnn_kvcache.rules.region import Region
+from aclnn_kvcache.rules.rule import Call
+
+APART = 2**64
+"""Bytes between the synthetic addresses of two storages."""
+MOST = 2**62
+"""Bytes of an array that overlap arithmetic can handle, with every extent doubled."""
+
+
+class Checked(NamedTuple):
+    operator: str
+    findings: tuple[Finding, ...]
+    prediction: Prediction
+    values_known: bool
+    """Whether slots and batches were looked at."""
+
+
+def check_file(path: str | os.PathLike[str]) -> Checked:
+    """Runs all rules on a bundle's folder, on a manifest, or on a call described by hand.
+
+    Values are looked at only where a folder is given and the call was recorded with contents. Raises BundleError.
+    """
+    if Path(path).is_dir():
+        bundle = read_bundle(path)
+        kept = bundle.manifest
+        return check(kept.call, {} if kept.omitted else bundle.contents(BEFORE))
+    document = read_json(Path(path).resolve())
+    return check(manifest(document).call if is_kept(document) else described(document), {})
+
+
+def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:
+    contract = call.contract
+    tensors = {name: tensor for name, tensor in call.arguments.items() if tensor is not None}
+    specs: dict[str, TensorSpec | None] = {name: None for name in contract.tensors}
+    specs |= {name: _spec(call, tensor) for name, tensor in tensors.items()}
+    if contract.outputs:  # made by the call where there are none
+        made = output_specs(specs["qkv"], call.attributes)
+        specs |= {name: specs[name] or made[name] for name in contract.outputs}
+    values = {
+        name: tensors[name].view(contents[str(tensors[name].storage)])
+        for name in contract.values
+        if name in tensors and tensors[name].storage in contents
+    }
+    seen = Call(specs, call.attributes, values, dict(_regions(call, tensors)))
+    return Checked(call.operator, tuple(contract.check(seen)), predict(call.operator, seen), bool(values))
+
+
+def _spec(call: Described, tensor: Tensor) -> TensorSpec:
+    """As the operator sees it: an array on the host by its dense device copy."""
+    spec = call.spec(tensor)
+    storage = call.storages.get(str(tensor.storage))
+    if storage is None:
+        return spec
+    if storage.place == DEVICE:
+        strides = canonical_strides(spec.shape, spec.strides)
+        return TensorSpec(spec.shape, spec.dtype, strides, spec.offset, spec.storage, spec.format)
+    return TensorSpec(spec.shape, spec.dtype, dense_strides(spec.shape), format=spec.format)
+
+
+def _regions(call: Described, tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Region]]:
+    """The memory of each tensor whose storage has a name, which others may share."""
+    names = list(dict.fromkeys(tensor.storage for tensor in tensors.values() if tensor.storage is not None))
+    for name, tensor in tensors.items():
+        spec = call.spec(tensor)
+        if tensor.storage is None or isinstance(spec.dtype, str):
+            continue
+        size = spec.dtype.itemsize
+        low, high = spec.reach
+        elements = math.prod(2 * abs(extent) + 1 for extent in spec.shape)
+        if min(spec.shape, default=0) < 0 or max(elements, high - low, abs(low), abs(high)) * size >= MOST:
+            continue
+        strides = tuple(stride * size for stride in spec.strides)
+        yield name, Region(names.index(tensor.storage) * APART + spec.offset * size, spec.shape, strides, size)
