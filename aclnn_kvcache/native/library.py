@@ -99,10 +99,11 @@ class Library:
             return self.__dict__[name]
 
     def home_of(self, name: str) -> str:
-        """Path of the opened library that exports a function of our headers, empty if none does."""
+        """Path of the library that exports a function, empty if none does or our headers do not declare it."""
         prototype = declarations().prototypes.get(name)
-        opened = self._by_folder[prototype.header.partition("/")[0]] if prototype else []
-        return next((item.path for item in opened if hasattr(item.handle, name)), "")
+        with self._lock:
+            home = self._home(prototype) if prototype else None
+        return home.path if home else ""
 
     def binding(self, name: str) -> tuple[str, Binding]:
         """Path of the library that exports an operator's function, and the prototype in force. Raises as above."""
