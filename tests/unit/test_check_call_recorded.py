@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from aclnn_kvcache import TensorSpec, check_call
+from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
 DATA = Path(__file__).parents[1] / "data"
@@ -192,6 +193,7 @@ def test_a_recorded_call(call):
     else:
         assert answer is not None
         assert (answer.status, answer.ez) == (call["status"], call["ez"])
+    assert (predict(operator, **arguments).workspace > 0) is call["sized"]
     if call["status"] == 161001:
         assert arguments[answer.arguments[0]] is None
     if call["about"]:
