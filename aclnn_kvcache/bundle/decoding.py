@@ -60,7 +60,7 @@ ATTRIBUTES: Mapping[str, Callable[[Field], Any]] = {
     "layout_q_out": _text,
     "epsilon": Field.number,
     "cache_layout": _text,
-    "padding": Field.text,
+    "padding": lambda field: field.choice(("error", "skip")),
 }
 """How each attribute is read."""
 
