@@ -16,6 +16,7 @@ from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.predict import Prediction
 from aclnn_kvcache.rules.predict import predict as predict_call
+from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
 from aclnn_kvcache.runtime.memory import DeviceArray
 
@@ -97,6 +98,6 @@ def _spec(name: str, argument: object) -> TensorSpec | None:
     raise ArgumentError(name, expected, type(argument).__name__, "nothing is converted behind your back")
 
 
-def _region(array: Any) -> Any:
+def _region(array: np.ndarray[Any, Any] | DeviceArray) -> Region:
     region = region_of(array)
     return region._replace(address=region.address + _DEVICE_SPACE) if isinstance(array, DeviceArray) else region

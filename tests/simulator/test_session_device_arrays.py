@@ -152,6 +152,23 @@ def test_whole_cache_copies_are_refused(session: kv.Session) -> None:
         session.scatter_pa_kv_cache_with_k_scale(**device)
 
 
+def test_check_call_sees_device_arrays_as_the_operator_does(session: kv.Session) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    check = kv.check_call
+    operator = "scatter_pa_kv_cache_with_k_scale"
+    assert check(operator, **device) == []
+    assert check(operator, **{**device, "slot_mapping": arrays["slot_mapping"]}) == []
+    both = session.array(np.zeros((5, 2, 4, 16), E4M3))
+    findings = check(operator, **{**device, "key_cache": both[:4], "value_cache": both[1:]})
+    assert [finding.rule for finding in findings] == ["overlap.key_cache.value_cache"]
+    findings = check(operator, **{**device, "value_cache": device["value_cache"][:3]})
+    assert [finding.rule for finding in findings] == ["blocks.value_cache"]
+    device["key"].close()
+    with pytest.raises(kv.ClosedError, match="key is a device array that was closed"):
+        check(operator, **device)
+
+
 def test_d5_a_stride_of_0_on_a_length_1_axis_keeps_the_view_path(session: kv.Session) -> None:
     arrays = host_arrays()
     device = uploaded(session, arrays)
