@@ -248,3 +248,11 @@ def test_any_description_is_checked_or_refused(legal: Any, data: st.DataObject) 
     else:
         text = f"x{checked.prediction}{checked.findings}"
     assert text.startswith("x")
+
+
+def test_the_example_of_the_readme(checker: Checker) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    call = json.loads(text.partition("```json\n")[2].partition("```")[0])
+    assert checker.findings(call) == []
+    call["arguments"]["value_cache"]["offset"] = 0
+    assert checker.findings(call) == [("overlap.key_cache.value_cache", 0, None)]
