@@ -303,6 +303,19 @@ def test_a_call_too_large_is_kept_without_contents(
     assert call["key_scale_cache"][1, 0, 2, 0] == call["key_scale"][1, 0]
 
 
+def test_outputs_count_too(nothing_left_alive: None, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = QKV_CASES["qkv-allocated"].prepare(np.random.default_rng(0))
+    call = prepared.arguments(prepared.before)
+    total = sum(array.nbytes for array in call.values())
+    changed = sum(call[name].nbytes for name in ("k_cache", "v_cache", "k_scale_cache"))
+    monkeypatch.setattr(recorder, "MAX_CONTENTS", total + changed + 1000)  # by alignment a few bytes more
+    with kv.Session("simulator", record=folder) as session:
+        session.qkv_rms_norm_rope_cache_with_k_scale(**call, **prepared.options)
+    (bundle,) = bundles(folder)
+    assert "are more than" in bundle.manifest.omitted
+    assert bundle.manifest.returned["q_scale"].shape == (16, 12)
+
+
 @pytest.mark.parametrize("kind", ["a file", "below a file", "not a path", "empty"])
 def test_a_folder_that_cannot_be_used_is_refused_at_once(sim: Any, tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("x")

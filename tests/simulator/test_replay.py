@@ -163,6 +163,16 @@ def test_the_example_made_by_hand(command: Command, tmp_path: Path, place: str) 
     assert replayed(command, example(tmp_path, place), 0)["oracle"]["key_cache"]["summary"].startswith("exact: ok")
 
 
+def test_outputs_of_another_shape_than_the_call_makes(
+    command: Command, recorded: dict[str, Path], tmp_path: Path
+) -> None:
+    bundle = copied(recorded["qkv-allocated"], tmp_path, lambda d: d["returned"]["q_scale"].update(shape=[4, 48]))
+    edit(bundle, lambda d: d["returned"]["q_scale"].update(strides=[48, 1]))
+    code, _, err = command("replay", bundle, "--backend", "simulator")
+    assert code == 2
+    assert "returned.q_scale: expected float32 (16, 12), got FLOAT [4, 48]" in err
+
+
 def test_the_report_for_people(command: Command, recorded: dict[str, Path]) -> None:
     code, out, err = command("replay", recorded["qkv-host"], "--backend", "simulator")
     assert (code, err) == (0, "")
@@ -304,13 +314,14 @@ def test_text_of_a_bundle_stays_text(
 ) -> None:
     def change(document: dict[str, Any]) -> None:
         document["attributes"]["cache_layout"] = HOSTILE
-        document["target"]["soc_name"] = HOSTILE
-        document["outcome"] |= {"status": 161002, "error": "X", "phase": "phase 1", "message": HOSTILE}
+        document["target"]["soc_name"] = HOSTILE.replace("\n", "").replace("\x07", "")
+        document["outcome"] |= {"status": 161002, "error": "X", "phase": "phase 1", "message": HOSTILE + "\ud800"}
 
     bundle = copied(recorded["decode"], tmp_path, change)
     code, out = run(make(bundle, language, tmp_path, compiler, command), bundle)
     assert code == 1  # the call succeeds
-    assert f"on simulator, {HOSTILE}, CANN" in out
+    assert HOSTILE + "?" in out
+    assert 'on simulator, x*/ "; #error' in out
 
 
 def test_other_revisions_have_their_own_argument_list(recorded: dict[str, Path], tmp_path: Path) -> None:

@@ -135,6 +135,16 @@ def test_a_number_of_elements_bounds_the_allocation(checker: Checker) -> None:
     assert checker.findings(call)
 
 
+def test_a_storage_can_have_a_size(checker: Checker) -> None:
+    call = scatter()
+    call["arguments"]["key_cache"] |= {"strides": [2 * 131072, 2 * 16384, 256, 1], "storage": "k"}
+    nbytes = 2 * 16 * 131072 - 128
+    call["storages"] = {"k": {"nbytes": nbytes}}
+    assert checker.findings(call) == []
+    call["storages"]["k"]["nbytes"] = nbytes - 1
+    assert [finding[0] for finding in checker.findings(call)] == ["bounds.key_cache"]
+
+
 def test_prediction(checker: Checker) -> None:
     call = scatter()
     call["arguments"]["key_cache"] |= {"strides": [2 * 131072, 2 * 16384, 256, 2]}
