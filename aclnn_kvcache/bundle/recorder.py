@@ -157,7 +157,7 @@ def _attempt(step: Callable[[], Result]) -> Result | Exception:
     try:
         return step()
     except Exception as error:
-        return error
+        return error.with_traceback(None)  # that would hold the arrays
 
 
 def _warn(outcome: object) -> None:
