@@ -15,7 +15,7 @@ from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Mani
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
 from aclnn_kvcache.compare import Comparison, compare
-from aclnn_kvcache.errors import KvCacheError
+from aclnn_kvcache.errors import BundleError, KvCacheError
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.session import Session
 
@@ -77,6 +77,9 @@ def replay(bundle: Bundle, session: Session) -> Replay:
         if name in after:
             report.recorded[name] = compare(after[name], content)
     for name, tensor in manifest.returned.items() if recorded else ():
+        if (made[name].shape, made[name].dtype) != (tensor.shape, tensor.numpy_dtype):
+            got = f"{tensor.dtype} {list(tensor.shape)}"
+            raise BundleError(str(bundle.folder), f"returned.{name}", f"{made[name].dtype} {made[name].shape}", got)
         report.recorded[name] = compare(made[name], tensor.view(recorded[str(tensor.storage)]))
     return report
 
