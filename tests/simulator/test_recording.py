@@ -16,6 +16,7 @@ import pytest
 import aclnn_kvcache as kv
 from aclnn_kvcache.bundle import recorder
 from aclnn_kvcache.bundle.reading import Bundle, read_bundle, views
+from aclnn_kvcache.ops.arguments import Checked
 from aclnn_kvcache.smoke.qkv_cases import QKV_CASES
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -184,7 +185,9 @@ def test_what_cann_refuses_is_kept_with_its_phase(
     nothing_left_alive: None, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without this package's checks the simulator's phase 1 answers, as CANN's does."""
-    monkeypatch.setattr("aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale.require_valid", lambda *_: True)
+    monkeypatch.setattr(
+        "aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale.require_valid", lambda *_: Checked(True, ((), ()))
+    )
     with kv.Session("simulator", record=folder) as session, pytest.raises(kv.AclnnParameterError, match="EZ"):
         scatter(session, arrays(key_scale=np.ones((3, 1), np.float16)))
     (bundle,) = bundles(folder)
@@ -353,7 +356,7 @@ def test_failing_calls_only_by_the_environment(
     (failed,) = [path for path in folder.iterdir() if path.name != "all"]
     assert json.loads((failed / "manifest.json").read_text())["outcome"]["status"] == 161001
     monkeypatch.setenv("ACLNN_KVCACHE_RECORD_FAILING", "yes")
-    with pytest.raises(kv.ArgumentError, match="ACLNN_KVCACHE_RECORD_FAILING: expected 0 or 1, got 'yes'"):
+    with pytest.raises(kv.ArgumentError, match="ACLNN_KVCACHE_RECORD_FAILING: expected 1, 0 or nothing, got 'yes'"):
         kv.Session("simulator")
 
 
