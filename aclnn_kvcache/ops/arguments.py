@@ -19,9 +19,8 @@ from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
 from aclnn_kvcache.rules.predict import NOTHING, predict
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
-from aclnn_kvcache.runtime.descriptor import ALIGNMENT
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
+from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
 
 HOST, DEVICE = "host", "device"
@@ -61,7 +60,7 @@ def _place(device: Device, name: str, array: object) -> str:
             raise ClosedError(f"{name} is a device array that was closed")
         if array.buffer.device is not device:
             raise ArgumentError(name, "an array of this session", f"one of another session, {array!r}")
-        if array.buffer.pointer % ALIGNMENT:
+        if not array.buffer.is_aligned:
             raise ArgumentError(
                 name,
                 f"memory that starts at a multiple of {ALIGNMENT} bytes",
@@ -82,7 +81,7 @@ def spec_of(array: Array | None) -> TensorSpec | None:
         return None
     if isinstance(array, np.ndarray):
         return dense_spec(array.shape, array.dtype)
-    return _device_spec(array.shape, array.dtype, array.strides, array.offset, array.buffer.nbytes)
+    return array.layout.spec
 
 
 # Made past the constructor, which checks what an array cannot get wrong.
@@ -90,15 +89,6 @@ def spec_of(array: Array | None) -> TensorSpec | None:
 def dense_spec(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorSpec:
     """A dense tensor with an allocation of its own."""
     return TensorSpec._make((shape, dtype, layout.dense_strides(shape), 0, math.prod(shape), ND))
-
-
-@lru_cache(maxsize=1024)
-def _device_spec(
-    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], offset: int, nbytes: int
-) -> TensorSpec:
-    size = dtype.itemsize
-    steps = layout.canonical_strides(shape, [stride // size for stride in strides])
-    return TensorSpec._make((shape, dtype, steps, offset // size, nbytes // size, ND))
 
 
 def region_of(array: Array) -> Region:

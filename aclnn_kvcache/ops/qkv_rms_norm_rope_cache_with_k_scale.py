@@ -23,6 +23,7 @@ from aclnn_kvcache.ops.arguments import (
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.ops.known import key_of, recall, remember
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
 from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
@@ -74,13 +75,18 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     An output that is None is allocated where the other arrays are.
     """
     given = {name: array for name, array in arguments.items() if array is not None}
-    place = place_of(device, given, [name for name in CONTRACT.written if name in given])
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
+    place, checked = DEVICE, recall(key)
+    specs = {name: spec_of(arguments[name]) for name in ("qkv", *CONTRACT.outputs)}
     named = attributes._asdict()
     made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
-    specs.update(made)
-    revision = _check_revision(device.library, attributes.head_nums or ())
-    checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+    if checked is None:
+        place = place_of(device, given, [name for name in CONTRACT.written if name in given])
+        specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+        specs.update(made)
+        revision = _check_revision(device.library, attributes.head_nums or ())
+        checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+        remember(key, checked)
 
     def call(on_device: Mapping[str, Array]) -> None:
         tensors = [on_device[name] for name in CONTRACT.tensors]

@@ -12,6 +12,7 @@ from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
 from aclnn_kvcache.ops.arguments import DEVICE, Array, Arrays, place_of, require_valid, run_on_host_arrays, spec_of
 from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.ops.known import key_of, recall, remember
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
@@ -38,9 +39,13 @@ def scatter_pa_kv_cache_with_k_scale(
 ) -> None:
     """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session."""
     attributes = Attributes.of(cache_layout, padding)
-    place = place_of(device, arguments, CONTRACT.caches)
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-    checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
+    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
+    place, checked = DEVICE, recall(key)
+    if checked is None:
+        place = place_of(device, arguments, CONTRACT.caches)
+        specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+        checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
+        remember(key, checked)
     if not checked.launches:
         return
     arrays = cast("Mapping[str, Array]", arguments)

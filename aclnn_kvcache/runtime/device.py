@@ -79,18 +79,22 @@ class Device:
         """How deep the calling thread is inside then."""
         refuse_after_fork()
         thread = threading.get_ident()
-        with self._door:
-            if self.closed or (self._closer not in (None, thread) and thread not in self._inside):
-                raise ClosedError(f"the session on device {self.id} is closed; open a new one")
-            depth = self._inside[thread] = self._inside.get(thread, 0) + 1
-            return depth
+        # No lock: a thread goes in first and then looks at the door, who closes shuts the door and then looks inside.
+        depth = self._inside[thread] = self._inside.get(thread, 0) + 1
+        if self.closed or (self._closer is not None and self._closer != thread and depth == 1):
+            self.leave()
+            raise ClosedError(f"the session on device {self.id} is closed; open a new one")
+        return depth
 
     def leave(self) -> None:
         thread = threading.get_ident()
-        with self._door:
-            self._inside[thread] -= 1
-            if not self._inside[thread]:
-                del self._inside[thread]
+        depth = self._inside[thread] - 1
+        if depth:
+            self._inside[thread] = depth
+            return
+        del self._inside[thread]
+        if self._closer is not None:
+            with self._door:
                 self._door.notify_all()
 
     def adopt(self, resource: Resource) -> None:
@@ -164,7 +168,7 @@ class Device:
                 return False
             self._closer = thread
             try:
-                is_empty = self._door.wait_for(lambda: all(other == thread for other in self._inside), timeout)
+                is_empty = self._door.wait_for(lambda: all(other == thread for other in list(self._inside)), timeout)
             except BaseException:
                 self._open_door(closed=False)
                 raise
@@ -209,15 +213,24 @@ def _close_device(process: Any, library: Library, device: int) -> None:
         process.release()
 
 
+_asked = threading.local()
+"""The out-parameter of each thread, made once."""
+
+
 def current_context(library: Library) -> int | None:
     """The context of the calling thread, or None."""
-    context = ctypes.c_void_p()
-    status = library.aclrtGetCurrentContext(ctypes.byref(context))
+    try:
+        context, reference = _asked.context
+    except AttributeError:
+        context = ctypes.c_void_p()
+        _asked.context = context, (reference := ctypes.byref(context))
+    status = library.aclrtGetCurrentContext(reference)
     if status == NO_CONTEXT:
         library.aclGetRecentErrMsg()  # asking left a message that would head the next real failure's text
         return None
     check_native(library, status, "aclrtGetCurrentContext")
-    return context.value
+    value: int | None = context.value
+    return value
 
 
 class _Binding:

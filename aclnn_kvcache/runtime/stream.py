@@ -9,12 +9,13 @@ from collections import deque
 from functools import partial
 
 from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
+from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import BLOCKING, Device
 from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
 from aclnn_kvcache.runtime.resource import Resource, destroy
 from aclnn_kvcache.runtime.workspace import Workspace
 
-FLIGHT = 64
+FLIGHT = 256
 """Objects kept per event; larger means fewer events and later release."""
 
 REMEMBERED = 32
@@ -36,9 +37,11 @@ class Stream(Resource):
         self.borrowed = handle is not None
         self.lock = threading.RLock()
         self.workspace = Workspace(device)
+        self.descriptors = Descriptors(device)
+        """The native objects of this stream's calls; to be used under ``lock``."""
         self._flights: deque[_Flight] = deque([_Flight()])
         self._spare_events: list[Event] = []
-        self._launches: deque[LaunchFacts] = deque(maxlen=REMEMBERED)
+        self._launches: deque[tuple[int, str, Described]] = deque(maxlen=REMEMBERED)
         self._launched = 0
         made = ctypes.c_void_p(handle)
         with device.bound():
@@ -66,7 +69,7 @@ class Stream(Resource):
                 raise
         self._land(last)
         with self.lock:
-            while self._launches and self._launches[0].number <= launched:
+            while self._launches and self._launches[0][0] <= launched:
                 self._launches.popleft()
 
     def query(self) -> bool:
@@ -87,11 +90,11 @@ class Stream(Resource):
         """Remembers a launch, for the fault that may follow."""
         with self.lock:
             self._launched += 1
-            self._launches.append(LaunchFacts(self._launched, operator, *described))
+            self._launches.append((self._launched, operator, described))
 
     def blame(self, error: DeviceFaultError) -> None:
         """Names the launches that may have caused a fault."""
-        launches = tuple(self._launches)
+        launches = tuple(LaunchFacts(number, operator, *described) for number, operator, described in self._launches)
         if not launches:
             detail = "nothing was launched on this stream since its last good synchronise: another user's work failed"
         elif len(launches) == 1:
@@ -136,6 +139,7 @@ class Stream(Resource):
         """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
         self.close_after(self.settle)
         if self.closed:
+            self.descriptors.close()
             self.workspace.close()
             for event in self._spare_events:
                 event.close()
