@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.resource import Resource
+
+Key: TypeAlias = "tuple[Any, int | None, int]"
+"""What is described, the address of its memory, and its place in the list of arguments."""
 
 KEPT = 1024
 """Objects of one set, after which it starts anew."""
@@ -19,15 +22,16 @@ KEPT = 1024
 class Descriptors(Resource):
     """Native objects by what they describe, made once and kept for the calls that follow. They own no device memory.
 
-    CANN writes into the descriptors of outputs while it sizes a call: a set belongs to one stream, whose lock is held
-    from the lookup to the end of the call.
+    Each place in the list of arguments has its own, even for one array twice. CANN writes into the descriptors of
+    outputs while it sizes a call: a set belongs to one stream, whose lock is held from the lookup to the end of the
+    call.
     """
 
     noun = "descriptor"
     on_host = True
 
     def __init__(self, device: Device) -> None:
-        self._handles: dict[tuple[Any, ...], int | None] = {}
+        self._handles: dict[Key, int] = {}
         self._made: dict[str, list[int | None]] = {maker.destroy: [] for maker in (TENSOR, INT_ARRAY)}
         made = self._made
         super().__init__(device, lambda owner: _destroy(owner, made))
@@ -42,14 +46,16 @@ class Descriptors(Resource):
             handles.clear()
             _destroy(self.device, self._made)
         for position, argument in enumerate(values):
+            key: Key
             if type(argument) is DeviceArray:
-                key: tuple[Any, ...] = (argument.layout, argument.buffer.pointer)
+                key = (argument.layout, argument.buffer.pointer, position)
                 values[position] = handles.get(key) or self._make(TENSOR, key)
             elif type(argument) is tuple:
-                values[position] = handles.get(argument) or self._make(INT_ARRAY, argument)
+                key = (argument, None, position)
+                values[position] = handles.get(key) or self._make(INT_ARRAY, key)
         return values
 
-    def _make(self, maker: Maker, key: tuple[Any, ...]) -> int:
+    def _make(self, maker: Maker, key: Key) -> int:
         made = self._made[maker.destroy]
         create = getattr(self.device.library, maker.create)
         arguments = [maker.describe(key)]
@@ -68,7 +74,7 @@ class Maker(NamedTuple):
 
     create: str
     destroy: str
-    describe: Callable[[Any], Iterable[Any]]
+    describe: Callable[[Key], Iterable[Any]]
     """The arguments of ``create``."""
 
 
@@ -79,12 +85,13 @@ def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
         check_native(device.library, max(statuses, default=0), api)
 
 
-def _describe_tensor(key: tuple[Any, int]) -> tuple[Any, ...]:
-    layout, pointer = key
+def _describe_tensor(key: Key) -> tuple[Any, ...]:
+    layout, pointer, _ = key
     return (*layout.create_arguments, pointer or None)
 
 
-def _describe_int_array(values: tuple[int, ...]) -> tuple[Any, ...]:
+def _describe_int_array(key: Key) -> tuple[Any, ...]:
+    values = key[0]
     return (ctypes.c_int64 * len(values))(*values), len(values)
 
 

@@ -125,6 +125,11 @@ class Stream(Resource):
                         return
                     self._land(flight)
 
+    @property
+    def flight(self) -> object:
+        """Tells whether what was retained still is: it is until this is another object."""
+        return self._flights[-1]
+
     def uses(self, thing: object) -> bool:
         """Whether queued work that was not seen to end uses this object."""
         with self.lock:
