@@ -53,7 +53,7 @@ class Plan:
         native = c_arguments(contract, self._arrays, attributes)
         with Failing(device.library, contract.api, checked.described):
             self._launch = PreparedLaunch(device, contract.api, native, stream, checked.described)
-        self._run, self._bound = self._launch.run, device.bound
+        self._run = self._launch.run
         self._returned = tuple(self._arrays[name] for name in contract.outputs) or None
 
     @property
@@ -76,12 +76,15 @@ class Plan:
 
         Raises ClosedError, AclnnInnerError; a fault of the device surfaces at a later synchronise.
         """
-        with self._bound():
-            try:
-                self._run()
-            except Exception as error:
-                self._explain(error)
-                raise
+        device = self._device
+        previous = device.bind()
+        try:
+            self._run()
+        except Exception as error:
+            self._explain(error)
+            raise
+        finally:
+            device.unbind(previous)
         return self._returned
 
     def update(self, **arrays: Array) -> None:
@@ -91,7 +94,7 @@ class Plan:
         may be host arrays if they were when the call was prepared: their values are checked, and copied to the device.
         Raises ArgumentError, AclnnParameterError (values, overlaps), ClosedError; nothing is changed then.
         """
-        with self._bound():
+        with self._device.bound():
             self._launch.require_open()
             for name, array in arrays.items():
                 self._require_alike(name, array)

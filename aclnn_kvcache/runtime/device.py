@@ -70,6 +70,25 @@ class Device:
         """
         return _Binding(self)
 
+    def bind(self) -> int | None:
+        """What ``bound`` does on entry, without an object of its own: the context to give to ``unbind``, or None."""
+        if self.enter() > 1:
+            return None  # bound already
+        try:
+            current = current_context(self.library)
+            if current == self.context:
+                return None
+            check_native(self.library, self.library.aclrtSetCurrentContext(self.context), "aclrtSetCurrentContext")
+            return current
+        except BaseException:
+            self.leave()
+            raise
+
+    def unbind(self, previous: int | None) -> None:
+        if previous is not None:
+            self.library.aclrtSetCurrentContext(previous)
+        self.leave()
+
     def call(self, api: str, *arguments: Any) -> None:
         """Calls a C function in the device's context; raises the exception of a status that is not 0."""
         with self.bound():
@@ -241,25 +260,12 @@ class _Binding:
         self.previous: int | None = None
 
     def __enter__(self) -> None:
-        device = self.device
-        if device.enter() > 1:
-            return  # bound already
-        try:
-            current = current_context(device.library)
-            if current != device.context:
-                status = device.library.aclrtSetCurrentContext(device.context)
-                check_native(device.library, status, "aclrtSetCurrentContext")
-                self.previous = current
-        except BaseException:
-            device.leave()
-            raise
+        self.previous = self.device.bind()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.previous is not None:
-            self.device.library.aclrtSetCurrentContext(self.previous)
-        self.device.leave()
+        self.device.unbind(self.previous)
 
 
 def device_count(library: Library) -> int:

@@ -39,7 +39,9 @@ class Stream(Resource):
         self.workspace = Workspace(device)
         self.descriptors = Descriptors(device)
         """The native objects of this stream's calls; to be used under ``lock``."""
-        self._flights: deque[_Flight] = deque([_Flight()])
+        self.flight = _Flight()
+        """Tells whether what was retained still is: it is until this is another object."""
+        self._flights: deque[_Flight] = deque([self.flight])
         self._spare_events: list[Event] = []
         self._launches: deque[tuple[int, str, Described]] = deque(maxlen=REMEMBERED)
         self._launched = 0
@@ -87,10 +89,9 @@ class Stream(Resource):
         self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
 
     def launched(self, operator: str, described: Described) -> None:
-        """Remembers a launch, for the fault that may follow."""
-        with self.lock:
-            self._launched += 1
-            self._launches.append((self._launched, operator, described))
+        """Remembers a launch, for the fault that may follow; to be called under ``lock``."""
+        self._launched += 1
+        self._launches.append((self._launched, operator, described))
 
     def blame(self, error: DeviceFaultError) -> None:
         """Names the launches that may have caused a fault."""
@@ -109,12 +110,12 @@ class Stream(Resource):
     def retain(self, *objects: object) -> None:
         """Keeps the objects alive until the stream has passed all that is queued before the next ``mark``."""
         with self.lock:
-            self._flights[-1].objects.extend(objects)
+            self.flight.objects.extend(objects)
 
     def mark(self) -> None:
         """Now and then records an event behind what is queued, and releases what the events before it have passed."""
         with self.lock:
-            if len(self._flights[-1].objects) < FLIGHT:
+            if len(self.flight.objects) < FLIGHT:
                 return
             event = self._spare_events.pop() if self._spare_events else Event(self.device)
             self.device.call("aclrtRecordEvent", event.handle, self.handle)
@@ -124,11 +125,6 @@ class Stream(Resource):
                     if not flight.event.query():
                         return
                     self._land(flight)
-
-    @property
-    def flight(self) -> object:
-        """Tells whether what was retained still is: it is until this is another object."""
-        return self._flights[-1]
 
     def uses(self, thing: object) -> bool:
         """Whether queued work that was not seen to end uses this object."""
@@ -153,8 +149,9 @@ class Stream(Resource):
         """Starts another flight, unless the last is empty, and returns the one before. One step at a time, each
         harmless if an interrupt makes it the last."""
         with self.lock:
-            if self._flights[-1].objects or len(self._flights) == 1:
-                self._flights.append(_Flight())
+            if self.flight.objects or len(self._flights) == 1:
+                self._flights.append(flight := _Flight())
+                self.flight = flight
             return self._flights[-2]
 
     def _land(self, last: _Flight) -> None:
