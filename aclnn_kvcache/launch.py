@@ -139,6 +139,15 @@ class PreparedLaunch(Resource):
             device.library.aclGetRecentErrMsg()  # a refusal is an answer here, not an error
             _destroy_executor(device, made)
 
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        pairs = zip(self._arguments, self._native, strict=False)
+        return tuple(handle for argument, handle in pairs if hasattr(argument, "buffer"))
+
+    @property
+    def executor(self) -> int | None:
+        return self._made.value if self.is_repeatable else None
+
     def run(self) -> None:
         """Queues the call on its stream. Raises as ``launch`` does, ClosedError after ``close``."""
         stream = self.stream

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
-from aclnn_kvcache.native.library import load
+from aclnn_kvcache.native.library import Library, load
 from aclnn_kvcache.native.prototypes import declarations
 from aclnn_kvcache.native.version import cann_version
 from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
@@ -116,6 +117,20 @@ class Session:
         """CANN's name of the product, such as ``Ascend950PR_9599``. Raises ClosedError."""
         with self._device.bound():
             return (self._library.aclrtGetSocName() or b"unknown").decode()
+
+    @property
+    def library(self) -> Library:
+        """The loaded libraries: C functions by name."""
+        return self._library
+
+    def bound(self) -> AbstractContextManager[None]:
+        """``with session.bound():`` makes the device current in this thread for C calls of one's own."""
+        return self._device.bound()
+
+    @property
+    def device_memory(self) -> tuple[int, int]:
+        """Bytes of device memory: free, and in all. Raises ClosedError, AclError."""
+        return memory.free_and_total(self._device)
 
     @property
     def closed(self) -> bool:

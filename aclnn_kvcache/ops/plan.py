@@ -115,6 +115,16 @@ class Plan:
         self._launch.close()
 
     @property
+    def tensors(self) -> tuple[int, ...]:
+        """The aclTensor handles of the call, in the order of the C function."""
+        return self._launch.tensors
+
+    @property
+    def executor(self) -> int | None:
+        """The handle of the executor of a repeatable plan."""
+        return self._launch.executor
+
+    @property
     def closed(self) -> bool:
         return self._launch.closed
 

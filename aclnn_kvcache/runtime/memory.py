@@ -58,10 +58,16 @@ def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
     try:
         device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
     except OutOfDeviceMemory as error:
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
-        error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
+        free, total = free_and_total(device)
+        error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free} free of {total}")
         raise
+
+
+def free_and_total(device: Device) -> tuple[int, int]:
+    """Bytes of the device's memory."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
 
 
 class DeviceArray:
