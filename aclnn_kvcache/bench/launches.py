@@ -62,7 +62,8 @@ def launch_figures(session: Session, repeats: int) -> Iterator[Figure]:
             session.scatter_pa_kv_cache_with_k_scale(**device)
 
         names = "prepared launch, two-phase", "prepared launch, repeatable", "ordinary launch"
-        rows = list(zip(names, (PREPARED, PREPARED, ORDINARY), (plan, repeatable, ordinary), strict=True))
+        subjects: tuple[Callable[[], object], ...] = (plan, repeatable, ordinary)
+        rows = list(zip(names, (PREPARED, PREPARED, ORDINARY), subjects, strict=True))
         code = compiled()
         if code is None:
             yield from (
