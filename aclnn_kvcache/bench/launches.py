@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from aclnn_kvcache.bench.loops import OPERATOR, Loops, compiled, usual_ctypes
+from aclnn_kvcache.bench.loops import Loops, compiled, usual_ctypes, usual_handles
 from aclnn_kvcache.bench.measure import Figure, Timed, figure, missing, timed
 from aclnn_kvcache.session import Session
 
@@ -78,10 +78,7 @@ def launch_figures(session: Session, repeats: int) -> Iterator[Figure]:
             )
             for (name, texts, subject), baseline in zip(rows, in_c, strict=True):
                 yield figure(name, texts, ABOVE, _batch(session, subject), _c_batch(session, baseline), repeats)
-        handles = {
-            "aclnn": session.library.handle_of("aclCreateTensor"),
-            "aclnnop": session.library.handle_of(OPERATOR),
-        }
+        handles = usual_handles(session.library)
 
         def usual() -> None:
             usual_ctypes(handles, list(device.values()), workspace, stream.handle or 0)

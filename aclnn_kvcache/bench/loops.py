@@ -91,6 +91,11 @@ def _description(row: tuple[Any, ...], array: DeviceArray) -> Description:
     )
 
 
+def usual_handles(library: Library) -> dict[str, Any]:
+    """The libraries of descriptors and of the operator, without any types."""
+    return {"aclnn": library.handle_of("aclCreateTensor"), "aclnnop": library.handle_of(OPERATOR)}
+
+
 def usual_ctypes(handles: dict[str, Any], arrays: Sequence[DeviceArray], workspace: DeviceArray, stream: int) -> None:
     """A launch as it is usually written: functions by attribute, their types set and arguments boxed at each call,
     shape and stride arrays made anew, descriptors made and destroyed, and every step named for a log."""

@@ -183,6 +183,10 @@ def _exports(library: _Loaded, name: str, *, through_dependencies: bool) -> bool
 
 def open_helper(path: str) -> Any:
     """A library of this package's own that was compiled for the moment, such as the loops of a benchmark."""
+    return _dlopen(path)
+
+
+def _dlopen(path: str) -> ctypes.CDLL:
     return ctypes.CDLL(path)
 
 
@@ -269,7 +273,7 @@ def _open(path: str, reason: str, attempts: list[Attempt]) -> _Loaded | None:
         if name != discovery.CUSTOM:  # every custom package has one of that name, and nothing depends on it
             _refuse_second_set(path)
     try:
-        handle = ctypes.CDLL(path)
+        handle = _dlopen(path)
     except OSError as error:
         attempts.append(Attempt(path, reason, f"the loader says: {error}"))
         return None

@@ -82,7 +82,7 @@ RESTRICTED = (
         re.compile(
             "acl(rt)?(Create|Destroy|Malloc|Free|Memcpy|Memset|Record|Synchronize|SetDevice|ResetDevice).*|_handle"
         ),
-        ("runtime", "launch"),
+        ("runtime", "launch", "bench.loops"),
     ),
     # A status becomes an exception in errors.check; operators raise what their rules found, before any status.
     Restricted("the class of a status", re.compile("_CLASSES"), ("errors",)),
