@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator, its C functions one by one, and the promise that no test leaves anything alive in it."""
+"""The simulator with all its checks on, its C functions one by one, and two promises: no test leaves anything alive
+in it, and none ends with a report that it did not ask for.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +16,8 @@ import pytest
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
+
+os.environ["ACLSIM_CHECK"] = "all"  # of this process, whose library is not loaded yet, and of those that tests start
 
 LIVE = (
     "ACLSIM_LIVE_DEVICE_ALLOCATIONS",
@@ -38,6 +45,15 @@ class Sim:
     def counter(self, name: str) -> int:
         return int(self.aclsim_counter(self.constants[name]))
 
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports that nobody has read yet, oldest first; they are gone then."""
+        found = []
+        while size := self.aclsim_next_report(None, 0):
+            buffer = ctypes.create_string_buffer(size)
+            self.aclsim_next_report(buffer, size)
+            found.append(json.loads(buffer.value))
+        return found
+
     def live(self) -> dict[str, int]:
         """The live objects by kind, of the kinds that have any."""
         gc.collect()
@@ -56,6 +72,30 @@ def sim() -> Sim:
 def nothing_left_alive(sim: Sim) -> Iterator[None]:
     yield
     assert sim.live() == {}
+
+
+class Reports:
+    """What the checks said, for tests that provoke it. What a test does not take fails it."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim = sim
+
+    def take(self) -> list[dict[str, Any]]:
+        return self._sim.reports()
+
+    def kinds(self) -> list[str]:
+        return [f"{report['check']}:{report['kind']}" for report in self.take()]
+
+
+@pytest.fixture
+def reports(sim: Sim) -> Reports:
+    return Reports(sim)
+
+
+@pytest.fixture(autouse=True)
+def nothing_reported(sim: Sim) -> Iterator[None]:
+    yield
+    assert sim.reports() == []
 
 
 @pytest.fixture

@@ -62,14 +62,14 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     descriptors = Descriptors(device, [*arrays, None])
     executor = Executor(device, API, descriptors.values)
     assert (executor.workspace_size > 0) == sized
-    launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_MISUSES")
+    launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_REPORTS")
     executor.run(session.stream)
     with pytest.raises(kv.ExecutorConsumedError, match="already consumed"):
         executor.run(session.stream)
     executor.close()
     session.stream.synchronize()
     assert sim.counter("ACLSIM_KERNEL_LAUNCHES") - launches == sized
-    assert sim.counter("ACLSIM_MISUSES") == misuses
+    assert sim.counter("ACLSIM_REPORTS") == misuses
 
 
 def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) -> None:

@@ -64,10 +64,10 @@ class TestPhase2:
     def test_a_small_workspace_launches_and_is_reported(self, device: Any) -> None:
         call = calls.Call(device)
         executor, _, _ = ready(device, call)
-        misuses, launches = device.counter("ACLSIM_MISUSES"), device.counter("ACLSIM_KERNEL_LAUNCHES")
+        misuses, launches = device.counter("ACLSIM_REPORTS"), device.counter("ACLSIM_KERNEL_LAUNCHES")
         assert device.phase2(executor, 0, None) == 0
         assert device.synchronize() == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches + 1
         call.check()
 
@@ -78,13 +78,13 @@ class TestPhase2:
         if empty:
             call.tensors["slotMapping"] = device.tensor((0,), calls.INT32, None)
         executor, size, workspace = ready(device, call) if not empty else (device.phase1(call.handles)[2], 0, None)
-        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_MISUSES")
+        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_REPORTS")
         assert device.phase2(executor, size, workspace) == 0
         assert device.phase2(executor, size, workspace) == 561000
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches + (0 if empty else 1)
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 2
+        assert device.counter("ACLSIM_REPORTS") == misuses + 2
 
     def test_a_stream_that_is_none(self, device: Any) -> None:
         executor, size, workspace = ready(device, calls.Call(device))
@@ -97,11 +97,11 @@ class TestPhase2:
         executor, size, workspace = ready(device, call)
         device.destroy(call.tensors["value"])
         replacement = device.tensor((3, 2, 8), calls.E4M3FN, call.addresses["value"])
-        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_MISUSES")
+        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_REPORTS")
         assert replacement != call.tensors["value"]
         assert device.phase2(executor, size, workspace) == 561000
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         call.check(tokens=[])
 
     def test_tensors_may_go_right_after_it(self, device: Any) -> None:
@@ -132,9 +132,9 @@ class TestDestroy:
     def test_null_and_unused(self, device: Any) -> None:
         assert device.sim.aclDestroyAclOpExecutor(None) == 561103
         executor, _, _ = ready(device, calls.Call(device))
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses
+        assert device.counter("ACLSIM_REPORTS") == misuses
         assert device.phase2(executor) == 561000
 
 
@@ -347,10 +347,10 @@ class TestCache:
         run_plain(device, call)
         executor, size, workspace = ready(device, call)
         device.destroy(call.tensors["value"])
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert device.phase2(executor, size, workspace) == 0
         assert device.synchronize() == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
 
 
 def _base(device: Any, call: Any, name: str) -> int:

@@ -206,9 +206,9 @@ class TestStrays:
             places[name] = stray.addresses[name] - (1 << 15) + row - victim_address
             strides = [(1 << 15) // item, 512 // item, 128 // item, 1] if item == 1 else [1 << 13, 4, 1, 1]
             stray.view_at(name, stray.addresses[name], 1, strides)
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert stray.run() == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         for name, place in places.items():
             row = wanted[name][0, 0, 3].view(np.uint8)
             victim[place : place + len(row)] = row
@@ -252,9 +252,9 @@ class TestStrays:
     def test_a_table_read_outside_memory_is_a_fault(self, device: Any, length: int) -> None:
         call = busy(device, tokens=1, heads=(1, 1, 1), rows=16)
         call.arrays["seqLens"][:] = length
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert call.run() == 507015
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         assert call.is_untouched()
 
     def test_a_table_may_end_with_the_last_position(self, device: Any) -> None:
@@ -279,9 +279,9 @@ def test_duplicates_do_not_promise_that_the_last_one_wins(device: Any) -> None:
     """K and V of the slot may come from different tokens, and the use is reported."""
     call = calls.Call(device, tokens=2, heads=(1, 1, 1), slots=(1, 1))
     call.arrays["qkv"][:] = one_hot([[0, 0, 0], [1, 1, 1]])
-    misuses = device.counter("ACLSIM_MISUSES")
+    misuses = device.counter("ACLSIM_REPORTS")
     assert call.run() == 0
-    assert device.counter("ACLSIM_MISUSES") == misuses + 1
+    assert device.counter("ACLSIM_REPORTS") == misuses + 1
     got = call.results()
     assert got["kCacheRef"][0, 0, 1].argmax() == 0
     assert got["vCacheRef"][0, 0, 1].argmax() == 1

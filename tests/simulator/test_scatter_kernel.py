@@ -76,13 +76,13 @@ def test_slots_beyond_the_cache_are_skipped(device: Any, slot_dtype: int) -> Non
 def test_duplicates_do_not_promise_that_the_last_one_wins(device: Any) -> None:
     """Case D4: K, V and scale may come from different tokens, and the use is reported."""
     call = calls.Call(device, tokens=2, slots=(1, 1))
-    misuses = device.counter("ACLSIM_MISUSES")
+    misuses = device.counter("ACLSIM_REPORTS")
     assert call.run() == 0
     key_cache, value_cache, scale_cache = call.caches()
     np.testing.assert_array_equal(key_cache, call.expected([0])[0])
     np.testing.assert_array_equal(value_cache, call.expected([1])[1])
     np.testing.assert_array_equal(scale_cache, call.expected([0])[2])
-    assert device.counter("ACLSIM_MISUSES") == misuses + 1
+    assert device.counter("ACLSIM_REPORTS") == misuses + 1
 
 
 def test_padded_cache_views(device: Any) -> None:
@@ -303,11 +303,11 @@ class TestCopyPath:
         call = calls.Call(device)
         call.view("key", call.key.repeat(2), (32, 16, 2))
         status, size, executor = device.phase1(call.handles)
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert (status, size) == (0, calls.WORKSPACE + 512)
         assert device.phase2(executor) == 0
         assert device.synchronize() == FAULT
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         call.check(tokens=[])
 
     def test_dense_tensors_need_none(self, device: Any) -> None:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checks.h"
 #include "core/event.h"
 
 #include <stdatomic.h>
 
 #include "api.h"
-#include "core/message.h"
 
 #define KNOWN_FLAGS                                                                                         \
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | \
@@ -107,7 +107,7 @@ SIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     TRY(sim_event_acquire(__func__, "event", event, &found));
     aclError status = reset(__func__, found, stream);
     if (status == ACL_SUCCESS && sim_event_family_of(found) == SIM_EVENT_PLAIN) {
-        sim_misuse(__func__, "events of aclrtCreateEvent cannot be reset");
+        sim_report(SIM_CHECK_API, "event_not_resettable", __func__, "events of aclrtCreateEvent cannot be reset");
     }
     sim_event_release(found);
     return status;

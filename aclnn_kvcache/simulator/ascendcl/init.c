@@ -8,6 +8,7 @@
 #include "acl/acl.h"
 #include "api.h"
 #include "config.h"
+#include "core/checks.h"
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/profile.h"
@@ -29,6 +30,7 @@ static aclError initialize(const char *function, const char *config_path)
     if (sim_device_soc_name(function, ACL_ERROR_INTERNAL_ERROR) == NULL) {
         return ACL_ERROR_INTERNAL_ERROR;
     }
+    TRY(sim_check_require(function, ACL_ERROR_INTERNAL_ERROR));
     char *content = NULL;
     TRY(config_read(function, config_path, &content));
     if (first_content == NULL) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "core/checks.h"
 #include "core/device.h"
 #include "core/host_memory.h"
 #include "core/message.h"
@@ -65,7 +66,8 @@ static int kind_fits(const transfer *t, aclrtMemcpyKind kind)
 void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
 {
     if (!kind_fits(t, kind)) {
-        sim_misuse(t->function, "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
+        sim_report(SIM_CHECK_API, "copy_kind_mismatch", t->function,
+            "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
             side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(t->src.place == AREA_DEVICE),
             side(t->dst.place == AREA_DEVICE));
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/checks.h"
 #include "core/counters.h"
 #include "core/exception.h"
 #include "core/latch.h"
@@ -84,10 +85,12 @@ static void run_next(sim_stream *stream)
         stream->last = NULL;
     }
     pthread_mutex_unlock(&stream->mutex);
+    sim_check_on_stream(stream->device, stream->id, job->thread_id);
     aclError code = run ? job->task.run(job->task.arg) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
         take_fault(stream, job, code);
     }
+    sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
     free(job);
     pthread_mutex_lock(&stream->mutex);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nnopbase/executor.h"
 
+#include "core/checks.h"
 #include "core/export.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
@@ -32,7 +33,8 @@ SIM_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
     }
     sim_executor *object = sim_handle_remove(SIM_EXECUTOR, executor);
     if (object == NULL) {
-        sim_misuse(__func__, "executor %p was consumed or destroyed before, or never was one", (void *)executor);
+        sim_report(SIM_CHECK_API, "executor_not_live", __func__,
+                   "executor %p was consumed or destroyed before, or never was one", (void *)executor);
         return ACLNN_SUCCESS;
     }
     object->release(object);

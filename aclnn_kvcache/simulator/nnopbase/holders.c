@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/export.h"
-#include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
@@ -38,7 +38,8 @@ sim_holder *sim_holder_remove(sim_kind kind, const void *handle, const char *fun
     }
     sim_holder *holder = sim_handle_remove(kind, handle);
     if (holder == NULL) {
-        sim_misuse(function, "%p was destroyed before or never was an object of this kind", handle);
+        sim_report(SIM_CHECK_API, "stale_handle", function,
+                   "%p was destroyed before or never was an object of this kind", handle);
     }
     return holder;
 }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/export.h"
-#include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
@@ -81,7 +81,8 @@ SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDims
         return NULL;
     }
     if (viewDimsNum > SIM_MAX_RANK || storageDimsNum > SIM_MAX_RANK) {
-        sim_misuse(__func__, "more than %u extents; the later ones are undefined", SIM_MAX_RANK);
+        sim_report(SIM_CHECK_API, "too_many_dimensions", __func__,
+                   "more than %u extents; the later ones are undefined", SIM_MAX_RANK);
     }
     set_view(tensor, viewDims, viewDimsNum);
     set_storage(tensor, storageDims, storageDimsNum);
@@ -128,7 +129,8 @@ SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
     }
     sim_tensor *object = sim_handle_remove(SIM_TENSOR, tensor);
     if (object == NULL) {
-        sim_misuse(__func__, "tensor %p was destroyed before or never was a tensor", (const void *)tensor);
+        sim_report(SIM_CHECK_API, "stale_handle", __func__, "tensor %p was destroyed before or never was a tensor",
+                   (const void *)tensor);
     }
     free(object);
     return ACLNN_SUCCESS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opapi/op_checks.h"
 
+#include "core/checks.h"
 #include "core/context.h"
 #include "core/handle.h"
 #include "core/message.h"
@@ -27,7 +28,8 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
         if (tensors[i] == NULL) {
-            sim_misuse(function, "tensor argument %zu was destroyed before or never was a tensor", i);
+            sim_report(SIM_CHECK_API, "stale_handle", function,
+                       "tensor argument %zu was destroyed before or never was a tensor", i);
             sim_message(INNER_ERROR, "tensor argument %zu is no tensor", i);
             return ACLNN_ERR_INNER_NULLPTR;
         }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/handle.h"
 #include "core/message.h"
 #include "core/stream.h"
@@ -42,8 +43,8 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     const bool is_kept = executor->shared.kind == SIM_CACHED_WRAPPER || operand->handle == NULL;
 
     if (tensor == NULL && operand->handle != NULL) {
-        sim_misuse(function, "tensor %p, argument %zu, was destroyed between phase 1 and phase 2", operand->handle,
-                   index);
+        sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
+                   "tensor %p, argument %zu, was destroyed between phase 1 and phase 2", operand->handle, index);
     }
     if (tensor == NULL && !is_kept) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: argument %zu of phase 1 does not exist any more", function,
@@ -82,8 +83,9 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
         return ACLNN_SUCCESS;
     }
     if (workspace_size < plan->workspace_bytes) {
-        sim_misuse(function, "the workspace has %llu bytes, phase 1 asked for %llu",
-                   (unsigned long long)workspace_size, (unsigned long long)plan->workspace_bytes);
+        sim_report(SIM_CHECK_API, "workspace_too_small", function,
+                   "the workspace has %llu bytes, phase 1 asked for %llu", (unsigned long long)workspace_size,
+                   (unsigned long long)plan->workspace_bytes);
     }
     op_launch *launch = create_launch(function, executor, workspace);
     if (launch == NULL) {
@@ -107,7 +109,8 @@ static op_executor *claim(const char *function, const void *handle, bool is_kept
         executor = sim_handle_remove(SIM_EXECUTOR, handle);
     }
     if (executor == NULL) {
-        sim_misuse(function, "executor %p was consumed or destroyed before, or never was one", handle);
+        sim_report(SIM_CHECK_API, "executor_not_live", function,
+                   "executor %p was consumed or destroyed before, or never was one", handle);
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor is not usable any more", function);
     }
     return executor;
@@ -129,7 +132,8 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
         return null_pointer(function, "workspace");
     }
     if (object->plan->kernel != NULL && strcmp(object->plan->kernel->name, function) != 0) {
-        sim_misuse(function, "the executor is one of %s, which is what runs", object->plan->kernel->name);
+        sim_report(SIM_CHECK_API, "executor_of_another_operator", function,
+                   "the executor is one of %s, which is what runs", object->plan->kernel->name);
     }
     const aclnnStatus status = launch_executor(function, object, workspace, workspace_size, stream);
     if (object->shared.repeatable) {

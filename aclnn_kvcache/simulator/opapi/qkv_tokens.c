@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/memory.h"
-#include "core/message.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_work.h"
@@ -47,8 +47,9 @@ static void report_slots(const qkv_work *work)
 
     for (uint64_t t = 0; t < work->tokens; t++) {
         if ((uint64_t)work->slots[t] >= limit) {
-            sim_misuse(QKV_NAME, "slot %lld of token %llu is outside the %llu slots of the caches",
-                       (long long)work->slots[t], (unsigned long long)t, (unsigned long long)limit);
+            sim_report(SIM_CHECK_API, "slot_out_of_range", QKV_NAME,
+                       "slot %lld of token %llu is outside the %llu slots of the caches", (long long)work->slots[t],
+                       (unsigned long long)t, (unsigned long long)limit);
             break;
         }
     }
@@ -99,7 +100,8 @@ static void report_positions(const qkv_work *work)
 
     for (uint64_t t = 0; t < work->tokens; t++) {
         if (work->positions[t] >= rows) {
-            sim_misuse(QKV_NAME, "position %lld of token %llu is outside the %llu rows of cosSin",
+            sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
+                       "position %lld of token %llu is outside the %llu rows of cosSin",
                        (long long)work->positions[t], (unsigned long long)t, (unsigned long long)rows);
             break;
         }
