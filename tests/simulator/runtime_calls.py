@@ -66,7 +66,14 @@ class Runtime:
 class _Task(ctypes.Structure):
     _RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
     _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    _fields_ = (("name", ctypes.c_char_p), ("run", _RUN), ("release", _RELEASE), ("arg", ctypes.c_void_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("run", _RUN),
+        ("release", _RELEASE),
+        ("arg", ctypes.c_void_p),
+        ("uses", ctypes.c_void_p),
+        ("use_count", ctypes.c_size_t),
+    )
 
 
 class Kernels:
@@ -85,7 +92,7 @@ class Kernels:
         def released(_: Any) -> None:
             self.released += 1
 
-        task = _Task(b"test_kernel", _Task._RUN(run), _Task._RELEASE(released), None)
+        task = _Task(b"test_kernel", _Task._RUN(run), _Task._RELEASE(released))
         self._kept.append(task)
         return int(self._enqueue(stream, task, 1))
 

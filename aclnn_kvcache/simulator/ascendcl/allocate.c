@@ -5,7 +5,9 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/host_memory.h"
+#include "core/in_flight.h"
 #include "core/memory.h"
+#include "core/race.h"
 #include "core/stream.h"
 
 #define SIZE_UNIT 32
@@ -108,8 +110,20 @@ SIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
     return allocate(__func__, devPtr, size, size);
 }
 
+/* Reports work that still uses the memory. What is there next is other memory, for the checks too. */
+static void let_go(const char *function, const void *address, size_t bytes)
+{
+    sim_in_flight_end(function, "freed_in_flight", address, bytes, "memory %p", address);
+    sim_race_forget(address, bytes);
+}
+
 static aclError free_device(const char *function, void *address)
 {
+    void *start;
+    size_t bytes;
+    if (sim_order_watched() && sim_memory_find(address, &start, &bytes) && start == address) {
+        let_go(function, address, bytes);
+    }
     if (!sim_memory_free(address)) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "devPtr is %p; expected the start of live device memory", address);
@@ -169,6 +183,11 @@ SIM_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallo
 
 static aclError free_host(const char *function, void *address)
 {
+    size_t bytes;
+    sim_host_kind kind;
+    if (sim_order_watched() && sim_host_find(address, &bytes, &kind)) {
+        let_go(function, address, bytes);
+    }
     if (!sim_host_free(address)) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function, "hostPtr is %p; expected live memory of aclrtMallocHost",
             address);

@@ -159,6 +159,10 @@ static aclError synchronize(const char *function, aclrtEvent handle, int32_t mil
     sim_event *event;
     TRY(sim_event_acquire(function, "event", handle, &event));
     aclError status = ACL_SUCCESS;
+    if (!sim_event_recorded(event)) {
+        sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
+            "event %u was never recorded, so there is nothing that the host waits for", sim_event_id(event));
+    }
     if (!sim_event_wait(event, milliseconds)) {
         status = sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, function, "the event was not done within %d ms",
             milliseconds);
@@ -186,6 +190,12 @@ static aclError read_time(const char *function, const char *parameter, aclrtEven
     sim_event *event;
     TRY(sim_event_acquire(function, parameter, handle, &event));
     aclError status = ACL_SUCCESS;
+    if (sim_event_recorded(event) && !sim_event_awaited(event)) {
+        sim_report(SIM_CHECK_SYNC, "time_before_synchronise", function,
+            "%s, event %u, is asked for its time, and the host did not wait for it; whether there is one depends on "
+            "timing",
+            parameter, sim_event_id(event));
+    }
     *time_ns = sim_event_time(event);
     if (!sim_event_recorded(event)) {
         status = sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, function, "%s was never recorded", parameter);

@@ -6,6 +6,7 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "area.h"
+#include "core/access.h"
 #include "core/context.h"
 #include "core/host_memory.h"
 #include "core/message.h"
@@ -40,6 +41,9 @@ static int write_value(const fill *f)
         memcpy(bytes + i, &f->value, f->unit);
     }
     sim_host_unhold();
+    if (bytes != NULL) {
+        sim_access_note(f->target.name, f->target.address, f->target.bytes, 1);
+    }
     return bytes != NULL;
 }
 
@@ -48,7 +52,10 @@ static aclError fill_now(fill *f)
     int32_t device;
     TRY(sim_context_current_device(f->function, &device));
     TRY(locate(f));
-    if (!write_value(f)) {
+    sim_call *call = sim_order_host_begin(f->function);
+    const int there = write_value(f);
+    sim_order_host_end(call);
+    if (!there) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, f->function, "memory was freed while it was set");
     }
     return ACL_SUCCESS;
@@ -111,7 +118,8 @@ static aclError queue(const fill *f, sim_stream *stream)
         return sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, f->function, "the host has no memory for a task");
     }
     *kept = *f;
-    return sim_stream_submit(stream, (sim_task){f->function, run, free, kept}, 0);
+    const sim_use use = {f->target.name, f->target.address};
+    return sim_stream_submit(stream, (sim_task){f->function, run, free, kept, &use, 1}, 0);
 }
 
 SIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)

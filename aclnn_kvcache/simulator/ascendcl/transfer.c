@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "core/access.h"
 #include "core/checks.h"
 #include "core/device.h"
 #include "core/host_memory.h"
@@ -85,6 +86,19 @@ aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
         side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(src), side(dst));
 }
 
+/* Whose bytes others may touch as well; what the runtime does not know is the program's own business. */
+static int is_shared(const area *a)
+{
+    return a->place != AREA_PAGEABLE;
+}
+
+static void note(const transfer *t, const area *a, size_t pitch, int is_write)
+{
+    for (size_t row = 0; sim_access_wanted() && is_shared(a) && row < t->height; ++row) {
+        sim_access_note(a->name, (const char *)a->address + row * pitch, t->width, is_write);
+    }
+}
+
 /* 0 when an area is gone. */
 static int move(const transfer *t)
 {
@@ -96,12 +110,19 @@ static int move(const transfer *t)
         memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, t->width);
     }
     sim_host_unhold();
+    if (there) {
+        note(t, &t->src, t->src_pitch, 0);
+        note(t, &t->dst, t->dst_pitch, 1);
+    }
     return there;
 }
 
 aclError transfer_now(const transfer *t)
 {
-    if (!move(t)) {
+    sim_call *call = sim_order_host_begin(t->function);
+    const int there = move(t);
+    sim_order_host_end(call);
+    if (!there) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function, "memory was freed while it was copied");
     }
     return ACL_SUCCESS;
@@ -141,12 +162,19 @@ static aclError queue(const transfer *t, int stage, sim_stream *stream)
     }
     j->what = *t;
     if (stage) {
+        sim_call *call = sim_order_host_begin(t->function);
         memcpy(staged, t->src.address, t->src.bytes);
+        note(t, &t->src, t->src_pitch, 0);
+        sim_order_host_end(call);
         j->staged = staged;
         j->what.src.address = staged;
         j->what.src.place = AREA_PAGEABLE;
     }
-    return sim_stream_submit(stream, (sim_task){t->function, run, release, j}, 0);
+    const sim_use uses[] = {
+        {t->dst.name, is_shared(&j->what.dst) ? t->dst.address : NULL},
+        {t->src.name, is_shared(&j->what.src) ? t->src.address : NULL},
+    };
+    return sim_stream_submit(stream, (sim_task){t->function, run, release, j, uses, 2}, 0);
 }
 
 /* Pageable memory could be gone when a task ran, so such a copy waits for its turn here. */

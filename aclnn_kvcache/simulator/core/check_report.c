@@ -27,19 +27,13 @@ static size_t first_queued;
 static size_t count_queued;
 static int file = -1;
 
-static _Thread_local struct {
-    int is_worker;
-    int32_t device;
-    int32_t stream;
-    uint32_t thread;
-} place;
+static _Thread_local sim_check_place place;
 
-void sim_check_on_stream(int32_t device, int32_t stream, uint32_t thread)
+sim_check_place sim_check_stand(sim_check_place next)
 {
-    place.is_worker = 1;
-    place.device = device;
-    place.stream = stream;
-    place.thread = thread;
+    const sim_check_place before = place;
+    place = next;
+    return before;
 }
 
 /* A line is one write, so that processes can share the file. */
@@ -89,7 +83,7 @@ static void put_text(FILE *out, const char *name, const char *text)
 
 static void put_number(FILE *out, const char *name, int32_t number)
 {
-    if (place.is_worker) {
+    if (place.is_stream) {
         fprintf(out, "\"%s\":%d,", name, number);
     } else {
         fprintf(out, "\"%s\":null,", name);
@@ -112,7 +106,7 @@ static char *to_json(sim_check check, const char *kind, const char *function, co
     put_text(out, "text", text);
     put_number(out, "device", place.device);
     put_number(out, "stream", place.stream);
-    fprintf(out, "\"thread\":%u}", place.is_worker ? place.thread : (uint32_t)gettid());
+    fprintf(out, "\"thread\":%u}", place.thread != 0 ? place.thread : (uint32_t)gettid());
     return fclose(out) == 0 ? json : NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aclsim/aclsim.h"
+#include "core/order.h"
 #include "core/process.h"
 #include "core/report.h"
 
@@ -121,5 +122,6 @@ SIM_EXPORT int aclsim_set_checks(const char *text)
     }
     atomic_store(&is_wrong, 0);
     atomic_store(&sim_checks_on, checks);
+    sim_order_restart();
     return 0;
 }

@@ -35,9 +35,17 @@ static inline int sim_checking(sim_check check)
 SIM_EXPORT void sim_report(sim_check check, const char *kind, const char *function, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Says whose work this thread does from now on: what a report names as its device, stream and thread. For the workers of
-   streams; other threads work for themselves and on no stream. */
-void sim_check_on_stream(int32_t device, int32_t stream, uint32_t thread);
+/* Whose work a thread does: what a report names as its device, stream and thread. Threads that are no workers of streams
+   work for themselves and on no stream, unless they report what others did. */
+typedef struct {
+    int is_stream;
+    int32_t device;
+    int32_t stream;
+    uint32_t thread;
+} sim_check_place;
+
+/* Says whose work this thread does from now on, and returns whose it did before. */
+sim_check_place sim_check_stand(sim_check_place place);
 
 /* A failure with the status where environment variable ACLSIM_CHECK is wrong, else ACL_SUCCESS. */
 SIM_EXPORT aclError sim_check_require(const char *function, aclError status);

@@ -69,7 +69,7 @@ int sim_clock_advance(sim_clock **clock, size_t agent, uint64_t number)
     return 1;
 }
 
-static int has_seen(const sim_clock *clock, const sim_clock *other)
+int sim_clock_has_seen(const sim_clock *clock, const sim_clock *other)
 {
     for (size_t agent = 0; agent < agents_of(other); ++agent) {
         if (sim_clock_seen(clock, agent) < other->seen[agent]) {
@@ -81,10 +81,10 @@ static int has_seen(const sim_clock *clock, const sim_clock *other)
 
 int sim_clock_learn(sim_clock **clock, sim_clock *other)
 {
-    if (*clock == other || has_seen(*clock, other)) {
+    if (*clock == other || sim_clock_has_seen(*clock, other)) {
         return 1;
     }
-    if (has_seen(other, *clock)) {
+    if (sim_clock_has_seen(other, *clock)) {
         sim_clock_drop(*clock);
         *clock = sim_clock_share(other);
         return 1;
@@ -102,7 +102,7 @@ int sim_clock_learn(sim_clock **clock, sim_clock *other)
 
 int sim_clock_lower(sim_clock **clock, const sim_clock *other)
 {
-    if (*clock == other || has_seen(other, *clock)) {
+    if (*clock == other || sim_clock_has_seen(other, *clock)) {
         return 1;
     }
     if (!own(clock, 0)) {

@@ -15,6 +15,9 @@ void sim_clock_drop(sim_clock *clock);
 /* The newest number of the agent that the clock has seen. */
 uint64_t sim_clock_seen(const sim_clock *clock, size_t agent);
 
+/* Whether the clock has seen all that the other has. */
+int sim_clock_has_seen(const sim_clock *clock, const sim_clock *other);
+
 /* Replaces the clock by one that has also seen the number of the agent, or all that another has seen. 0, and unchanged,
    when the host has no memory. */
 int sim_clock_advance(sim_clock **clock, size_t agent, uint64_t number);

@@ -5,10 +5,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/checks.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/memory.h"
+#include "core/order.h"
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream.h"
@@ -67,6 +69,14 @@ sim_context *sim_context_current(void)
 }
 
 aclError sim_context_missing(const char *function)
+{
+    sim_report(SIM_CHECK_API, "no_device", function,
+        "this thread has no current device; each thread that makes calls sets its own, by aclrtSetDevice or "
+        "aclrtSetCurrentContext");
+    return sim_context_none(function);
+}
+
+aclError sim_context_none(const char *function)
 {
     return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function, "this thread has no current context, or it was destroyed");
 }
@@ -164,10 +174,10 @@ static int begin_closing(sim_context *context)
 }
 
 /* Events go first: a stream may wait for one that nobody can record any more. */
-static void close_context(sim_context *context, int drop_work)
+static void close_context(const char *function, sim_context *context, int drop_work)
 {
     sim_events_close(context->handle);
-    sim_streams_close(context->handle, drop_work);
+    sim_streams_close(function, context->handle, drop_work);
     sim_handle_remove(SIM_CONTEXT, context->handle);
     sim_context_release(context);
 }
@@ -194,7 +204,7 @@ aclError sim_context_destroy(const char *function, aclrtContext handle)
     }
     aclError code = ACL_SUCCESS;
     if (begin_closing(context)) {
-        close_context(context, 0);
+        close_context(function, context, 0);
     } else {
         code = sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function, "context %p is being destroyed", handle);
     }
@@ -259,12 +269,13 @@ aclError sim_primary_release(const char *function, int32_t device, int force)
     }
     pthread_mutex_unlock(&registry);
     for (size_t i = 0; i < count; ++i) {
-        close_context(contexts[i].object, force);
+        close_context(function, contexts[i].object, force);
         sim_context_release(contexts[i].object);
     }
     free(contexts);
     if (was_set && force) {
         sim_memory_free_all(device);
+        sim_order_restart();
     }
     return was_set ? ACL_SUCCESS
                    : sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events. A record is numbered when it is called and done when its task runs; whoever waits, waits for a number. */
+/* Events. A record begins when it is called and is done when its task runs; whoever waits, waits for one of them. */
 #ifndef ACLSIM_CORE_EVENT_H_
 #define ACLSIM_CORE_EVENT_H_
 
@@ -42,6 +42,8 @@ SIM_EXPORT int sim_event_wait(sim_event *event, int32_t milliseconds);
 /* Whether it was ever recorded, and if so whether the last record is done. */
 SIM_EXPORT int sim_event_recorded(sim_event *event);
 SIM_EXPORT int sim_event_done(sim_event *event);
+/* Whether the host waited for the last record, or saw it done; for the checks. */
+SIM_EXPORT int sim_event_awaited(sim_event *event);
 SIM_EXPORT int sim_event_waits_done(sim_event *event);
 /* When the last record was done, in nanoseconds; 0 when it is not, or was dropped. */
 SIM_EXPORT int64_t sim_event_time(sim_event *event);

@@ -22,6 +22,7 @@ sim_stream *sim_stream_new(void)
     if (stream != NULL) {
         atomic_init(&stream->references, 1);
         atomic_init(&stream->dropped, 0);
+        stream->agent = sim_order_open();
         pthread_mutex_init(&stream->mutex, NULL);
         sim_condition_init(&stream->work);
         sim_condition_init(&stream->progress);
@@ -42,6 +43,7 @@ void sim_stream_release(sim_stream *stream)
         pthread_cond_destroy(&stream->progress);
         pthread_mutex_destroy(&stream->mutex);
         free(stream->fault.detail);
+        sim_order_close(stream->agent);
         free(stream);
     }
 }
@@ -85,13 +87,15 @@ static void run_next(sim_stream *stream)
         stream->last = NULL;
     }
     pthread_mutex_unlock(&stream->mutex);
-    sim_check_on_stream(stream->device, stream->id, job->thread_id);
+    sim_check_stand((sim_check_place){1, stream->device, stream->id, job->thread_id});
+    sim_order_begin(job->call);
     aclError code = run ? job->task.run(job->task.arg) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
         take_fault(stream, job, code);
     }
     sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
+    sim_order_end(job->call);
     free(job);
     pthread_mutex_lock(&stream->mutex);
     ++stream->completed;
@@ -125,6 +129,15 @@ static int start_worker(sim_stream *stream)
     return !failed;
 }
 
+/* With the lock held, so that the checks see calls in the order of the queue. */
+static void watch(sim_stream *stream, sim_job *job)
+{
+    job->call = sim_order_queue(stream->agent, job->task.name, stream->device, stream->id, stream->submitted,
+        job->thread_id);
+    sim_in_flight_use(job->call, job->task.uses, job->task.use_count);
+    sim_in_flight_use(job->call, &(sim_use){"the stream", stream}, 1);
+}
+
 /* With the lock held; the status with which the job was not taken, else 0. */
 static aclError append(sim_stream *stream, sim_job *job)
 {
@@ -138,6 +151,7 @@ static aclError append(sim_stream *stream, sim_job *job)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     job->id = (uint32_t)++stream->submitted;
+    watch(stream, job);
     if (stream->last == NULL) {
         stream->first = job;
     } else {
@@ -194,6 +208,9 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
     }
     expired = stream->completed < target;
     pthread_mutex_unlock(&stream->mutex);
+    if (!expired) {
+        sim_order_host_after(stream->agent);
+    }
     return !expired;
 }
 
@@ -225,6 +242,9 @@ int sim_stream_idle(sim_stream *stream)
     pthread_mutex_lock(&stream->mutex);
     int idle = stream->completed == stream->submitted;
     pthread_mutex_unlock(&stream->mutex);
+    if (idle) {
+        sim_order_host_after(stream->agent);
+    }
     return idle;
 }
 
@@ -252,6 +272,7 @@ void sim_stream_close(sim_stream *stream, int drop_work)
     if (started) {
         pthread_join(stream->worker, NULL);
     }
+    sim_order_host_after(stream->agent);
 }
 
 const atomic_int *sim_stream_dropped(const sim_stream *stream)

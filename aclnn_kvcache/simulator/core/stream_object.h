@@ -14,6 +14,7 @@ typedef struct sim_job {
     int is_kernel;
     uint32_t id;
     uint32_t thread_id; /* of the thread that queued it */
+    sim_call *call;     /* for the checks */
 } sim_job;
 
 struct sim_stream {
@@ -25,6 +26,7 @@ struct sim_stream {
     int is_default;
     uint32_t priority;
     uint32_t flags;
+    size_t agent; /* for the checks */
 
     pthread_mutex_t mutex; /* for all that follows */
     pthread_cond_t work;

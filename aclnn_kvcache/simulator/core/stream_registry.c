@@ -2,6 +2,7 @@
 /* Streams as callers know them: by handle, context and device. */
 #include <stdlib.h>
 
+#include "core/checks.h"
 #include "core/context.h"
 #include "core/counters.h"
 #include "core/device.h"
@@ -16,6 +17,13 @@
 
 static atomic_int live[SIM_MOST_DEVICES];
 static atomic_int next_id[SIM_MOST_DEVICES];
+
+/* Ending a stream waits for its work, but the program is to do that before. Who drops the work knows of it. */
+static void report_work(const char *function, const sim_stream *stream)
+{
+    sim_in_flight_end(function, "destroyed_in_flight", stream, 1, "stream %d of device %d", stream->id,
+        stream->device);
+}
 
 static void retire(sim_stream *stream, int drop_work)
 {
@@ -92,6 +100,9 @@ aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream
             "stream is %p, which is no stream or was destroyed; expected a live stream or NULL", handle);
     }
     if (scope == SIM_OWN_CONTEXT && found->context != own) {
+        sim_report(SIM_CHECK_API, "stream_of_another_context", function,
+            "stream %d of device %d belongs to context %p, and this thread's is %p", found->id, found->device,
+            found->context, own);
         sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, function, "stream %d of device %d belongs to context %p; current is %p",
             found->id, found->device, found->context, own);
         sim_stream_release(found);
@@ -127,19 +138,25 @@ aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_w
     } else if (sim_handle_remove(SIM_STREAM, handle) == NULL) {
         code = sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function, "another thread destroyed stream %p", handle);
     } else {
+        if (!drop_work) {
+            report_work(function, stream);
+        }
         retire(stream, drop_work);
     }
     sim_stream_release(stream);
     return code;
 }
 
-void sim_streams_close(const void *context, int drop_work)
+void sim_streams_close(const char *function, const void *context, int drop_work)
 {
     sim_entry *streams;
     size_t count = sim_handle_collect(SIM_STREAM, sim_stream_retain, &streams);
     for (size_t i = 0; i < count; ++i) {
         sim_stream *stream = streams[i].object;
         if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle) != NULL) {
+            if (!drop_work) {
+                report_work(function, stream);
+            }
             retire(stream, drop_work);
         }
         sim_stream_release(stream);

@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
     const char *name;                      /* of phase 2, for messages */
     aclError (*run)(const op_launch *launch); /* on the stream's worker; non-zero is a fault */
+    const char *const *operands;           /* names of the tensors, likewise */
 } op_kernel;
 
 struct op_plan {

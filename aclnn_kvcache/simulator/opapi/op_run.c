@@ -11,6 +11,8 @@
 #include "opapi/op_executor.h"
 #include "opdev/op_errno.h"
 
+enum { MOST_TENSORS = 32 }; /* of an operator */
+
 /* The inner status 161001 shows in the text only. */
 static aclnnStatus null_pointer(const char *function, const char *parameter)
 {
@@ -55,6 +57,20 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     return true;
 }
 
+/* What the launch uses, for as long as it is under way: its tensors, the workspace, and an executor that stays. */
+static aclError enqueue(op_launch *launch, const void *executor, aclrtStream stream)
+{
+    const op_plan *plan = launch->plan;
+    sim_use uses[MOST_TENSORS + 2] = {{"workspace", launch->workspace}, {"the executor", executor}};
+    size_t count = 2;
+
+    for (size_t i = 0; i < plan->tensor_count && i < MOST_TENSORS; i++) {
+        uses[count++] = (sim_use){plan->kernel->operands[i], launch->bases[i]};
+    }
+    const sim_task task = {plan->kernel->name, run_launch, release_launch, launch, uses, count};
+    return sim_stream_enqueue(stream, task, 1);
+}
+
 static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace)
 {
     op_plan *plan = executor->plan;
@@ -74,8 +90,8 @@ static op_launch *create_launch(const char *function, const op_executor *executo
     return launch;
 }
 
-static aclnnStatus launch_executor(const char *function, const op_executor *executor, void *workspace,
-                                   uint64_t workspace_size, aclrtStream stream)
+static aclnnStatus launch_executor(const char *function, const op_executor *executor, const void *handle,
+                                   void *workspace, uint64_t workspace_size, aclrtStream stream)
 {
     const op_plan *plan = executor->plan;
 
@@ -91,8 +107,7 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
     if (launch == NULL) {
         return ACLNN_ERR_INNER;
     }
-    const sim_task task = {plan->kernel->name, run_launch, release_launch, launch};
-    const aclError error = sim_stream_enqueue(stream, task, 1);
+    const aclError error = enqueue(launch, executor->shared.repeatable ? handle : NULL, stream);
     if (error != ACL_SUCCESS) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the launch failed with %d", function, error);
         return ACLNN_ERR_INNER;
@@ -135,7 +150,7 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
         sim_report(SIM_CHECK_API, "executor_of_another_operator", function,
                    "the executor is one of %s, which is what runs", object->plan->kernel->name);
     }
-    const aclnnStatus status = launch_executor(function, object, workspace, workspace_size, stream);
+    const aclnnStatus status = launch_executor(function, object, executor, workspace, workspace_size, stream);
     if (object->shared.repeatable) {
         return status;
     }

@@ -194,4 +194,4 @@ static aclError run(const op_launch *launch)
     return is_done ? ACL_SUCCESS : ACL_ERROR_RT_AICORE_EXCEPTION;
 }
 
-const op_kernel qkv_kernel = {QKV_NAME, run};
+const op_kernel qkv_kernel = {QKV_NAME, run, qkv_names};

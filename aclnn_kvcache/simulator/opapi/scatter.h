@@ -17,6 +17,9 @@ typedef enum {
     SCATTER_TENSORS,
 } scatter_tensor;
 
+/* Names of the parameters, in the order of the tensors. */
+extern const char *const scatter_names[SCATTER_TENSORS];
+
 /* How the kernel gets at the tensors: in place, or through a dense copy at this offset of the workspace. */
 typedef struct {
     int64_t staged_at[SCATTER_TENSORS];

@@ -173,4 +173,4 @@ static aclError run(const op_launch *launch)
     return fault;
 }
 
-const op_kernel scatter_kernel = {SCATTER_NAME, run};
+const op_kernel scatter_kernel = {SCATTER_NAME, run, scatter_names};
