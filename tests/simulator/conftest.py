@@ -99,6 +99,14 @@ def nothing_reported(sim: Sim) -> Iterator[None]:
 
 
 @pytest.fixture
+def initialised(sim: Sim) -> Iterator[Sim]:
+    """ACL initialised, for tests that call the runtime's functions themselves."""
+    assert sim.aclInit(None) == 0
+    yield sim
+    assert sim.aclFinalizeReference(None) == 0
+
+
+@pytest.fixture
 def session(nothing_left_alive: None) -> Iterator[kv.Session]:
     with kv.Session(backend="simulator") as opened:
         yield opened

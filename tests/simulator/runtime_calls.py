@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +102,8 @@ class Kernels:
         return self.launch(stream, lambda _: code)
 
 
-def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it."""
+def run_alone(script: str, init: bool = True, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it and ACL initialised."""
     head = """
         import ctypes, os, sys, threading, time
         from runtime_calls import *
@@ -110,7 +112,8 @@ def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
         sim = Sim()
         rt = Runtime(sim)
     """
-    code = textwrap.dedent(head) + textwrap.dedent(script)
+    first = "sim.aclInit(None)\n" if init else ""
+    code = textwrap.dedent(head) + first + textwrap.dedent(script)
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -122,8 +125,10 @@ def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def succeed_alone(script: str, **environ: str) -> str:
-    """Like run_alone; must end well and say nothing on standard error. The result is its output."""
-    done = run_alone(script, **environ)
-    assert (done.returncode, done.stderr) == (0, "")
+def succeed_alone(script: str, init: bool = True, reports: Sequence[str] = (), **environ: str) -> str:
+    """Like run_alone; must end well and say nothing on standard error but these reports. The result is its output."""
+    done = run_alone(script, init, **environ)
+    found = re.findall(r"^aclsim: (\w+): (\w+) in .*\n", done.stderr, re.M)
+    rest = re.sub(r"^aclsim: (\w+): (\w+) in .*\n", "", done.stderr, flags=re.M)
+    assert (done.returncode, rest, [":".join(pair) for pair in found]) == (0, "", list(reports))
     return done.stdout.strip()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,11 +39,17 @@ class Device:
     """Device 0 for one test: what it made is given back by ``close``."""
 
     operator = "aclnnScatterPaKvCacheWithKScale"
+    _open = 0  # devices of all threads: the first initialises ACL, the last finalises it
+    _lock = threading.Lock()
 
     def __init__(self, sim: Any) -> None:
         self.sim = Functions(sim)
         self.memory: list[int] = []
         self.tensors: list[int] = []
+        with Device._lock:
+            if Device._open == 0:
+                assert self.sim.aclInit(None) == 0
+            Device._open += 1
         assert self.sim.aclrtSetDevice(0) == 0
         stream = ctypes.c_void_p()
         assert self.sim.aclrtCreateStream(ctypes.byref(stream)) == 0
@@ -57,6 +64,10 @@ class Device:
         for address in self.memory:
             assert self.sim.aclrtFree(address) == 0
         assert self.sim.aclrtResetDevice(0) == 0
+        with Device._lock:
+            Device._open -= 1
+            if Device._open == 0:
+                assert self.sim.aclFinalizeReference(None) == 0
 
     def message(self) -> str | None:
         text = self.sim.aclGetRecentErrMsg()

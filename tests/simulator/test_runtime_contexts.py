@@ -15,7 +15,7 @@ POINTER = ctypes.c_void_p
 
 
 @pytest.fixture
-def rt(sim: Any) -> Runtime:
+def rt(initialised: Any, sim: Any) -> Runtime:
     runtime = Runtime(sim)
     runtime.message()
     return runtime

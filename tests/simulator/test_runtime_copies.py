@@ -23,7 +23,7 @@ class Buffers:
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()

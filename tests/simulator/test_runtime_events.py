@@ -17,7 +17,7 @@ SYNC, TIME_LINE = 1, 8
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()

@@ -20,7 +20,7 @@ HOST, DEVICE, UNREGISTERED = 0, 1, 2
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()

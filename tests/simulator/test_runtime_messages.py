@@ -16,7 +16,7 @@ STAMP = r"\[PID: (\d+)\] \d{4}-\d\d-\d\d-\d\d:\d\d:\d\d\.\d{3}\.\d{3} "
 
 
 @pytest.fixture
-def rt(sim: Any) -> Runtime:
+def rt(initialised: Any, sim: Any) -> Runtime:
     runtime = Runtime(sim)
     runtime.message()
     sim.aclrtGetLastError(0)

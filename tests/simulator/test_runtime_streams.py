@@ -18,7 +18,7 @@ CONTINUE, STOP = 0, 1
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()

@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "core/race.h"
 #include "core/stream.h"
+#include "core/untouched.h"
 
 #define SIZE_UNIT 32
 
@@ -21,6 +22,7 @@ static size_t rounded(size_t size)
 static aclError allocate(const char *function, void **address, size_t bytes, size_t asked)
 {
     int32_t device;
+    sim_untouched_begin(function, address);
     if (bytes < asked) {
         return sim_fail(ACL_ERROR_INVALID_PARAM, function, "size is %zu, which rounds up to more than 64 bits hold",
             asked);
@@ -28,6 +30,7 @@ static aclError allocate(const char *function, void **address, size_t bytes, siz
     TRY(sim_context_current_device(function, &device));
     switch (sim_memory_allocate(device, bytes, address)) {
     case SIM_MEMORY_OK:
+        sim_untouched_end();
         return ACL_SUCCESS;
     case SIM_MEMORY_EXHAUSTED:
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
@@ -156,6 +159,7 @@ SIM_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
 static aclError allocate_host(const char *function, void **address, size_t size)
 {
     int32_t device;
+    sim_untouched_begin(function, address);
     TRY(check_size(function, size));
     TRY(sim_context_current_device(function, &device));
     void *allocated = sim_host_allocate(size);
@@ -163,6 +167,7 @@ static aclError allocate_host(const char *function, void **address, size_t size)
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function, "size is %zu, which the host does not have", size);
     }
     *address = allocated;
+    sim_untouched_end();
     return ACL_SUCCESS;
 }
 

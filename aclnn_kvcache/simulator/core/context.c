@@ -14,6 +14,7 @@
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream.h"
+#include "core/untouched.h"
 
 struct sim_context {
     atomic_int references;
@@ -185,9 +186,11 @@ static void close_context(const char *function, sim_context *context, int drop_w
 aclError sim_context_create(const char *function, int32_t device, aclrtContext *handle)
 {
     sim_context *context;
+    sim_untouched_begin(function, handle);
     pthread_mutex_lock(&registry);
     aclError code = new_context(function, device, 0, &context);
     if (code == ACL_SUCCESS) {
+        sim_untouched_end();
         *handle = current = context->handle;
     }
     pthread_mutex_unlock(&registry);

@@ -11,6 +11,7 @@
 #include "core/in_flight.h"
 #include "core/monitor.h"
 #include "core/report.h"
+#include "core/untouched.h"
 
 /* A record that was called, or that a wait expects. With the monitor's lock. */
 typedef struct {
@@ -104,12 +105,16 @@ static aclError create(const char *function, const sim_context *context, sim_eve
 
 aclError sim_event_create(const char *function, sim_event_family family, uint32_t flags, aclrtEvent *handle)
 {
+    sim_untouched_begin(function, handle);
     sim_context *context = sim_context_enter();
     if (context == NULL) {
         return sim_context_missing(function);
     }
     aclError code = create(function, context, family, flags, handle);
     sim_context_leave(context);
+    if (code == ACL_SUCCESS) {
+        sim_untouched_end();
+    }
     return code;
 }
 

@@ -11,6 +11,7 @@
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream_object.h"
+#include "core/untouched.h"
 
 /* The worker of such a stream is driven from the device: synchronising it answers at once. */
 #define NOT_SYNCHRONISED (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
@@ -68,6 +69,7 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
 
 aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle)
 {
+    sim_untouched_begin(function, handle);
     sim_context *context = sim_context_enter();
     if (context == NULL) {
         return sim_context_missing(function);
@@ -75,6 +77,9 @@ aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_
     aclError code = sim_stream_create(function, sim_context_handle(context), sim_context_device(context), 0, priority,
         flags, handle);
     sim_context_leave(context);
+    if (code == ACL_SUCCESS) {
+        sim_untouched_end();
+    }
     return code;
 }
 

@@ -8,49 +8,47 @@
 
 #define REMEMBERED 8
 
-static _Thread_local struct {
-    const char *function;
-    int status;
+typedef struct {
+    const char *function; /* NULL in a place that is free */
     const void *value;
-} failures[REMEMBERED]; /* a ring; the newest failure of each function */
-static _Thread_local unsigned next;
+} failure;
 
-static void forget(const char *function)
+static _Thread_local failure failures[REMEMBERED]; /* a ring; of each function the newest call */
+static _Thread_local unsigned newest;
+
+void sim_untouched_begin(const char *function, const void *out)
 {
+    if (out == NULL || !sim_checking(SIM_CHECK_API)) {
+        return;
+    }
     for (unsigned i = 0; i < REMEMBERED; ++i) {
         if (failures[i].function != NULL && strcmp(failures[i].function, function) == 0) {
             failures[i].function = NULL;
         }
     }
+    newest = (newest + 1) % REMEMBERED;
+    failures[newest].function = function;
+    memcpy(&failures[newest].value, out, sizeof failures[newest].value);
 }
 
-int sim_given(const char *function, int status, const void *out)
+void sim_untouched_end(void)
 {
-    if (sim_checking(SIM_CHECK_API)) {
-        forget(function);
-    }
-    if (status == 0 || out == NULL || !sim_checking(SIM_CHECK_API)) {
-        return status;
-    }
-    failures[next].function = function;
-    failures[next].status = status;
-    memcpy(&failures[next].value, out, sizeof failures[next].value);
-    next = (next + 1) % REMEMBERED;
-    return status;
+    failures[newest].function = NULL;
 }
 
-int sim_report_untouched(const char *function, const char *parameter, const void *value, const char *maker)
+int sim_report_untouched(const char *function, const char *parameter, const void *value)
 {
     for (unsigned i = 0; i < REMEMBERED; ++i) {
-        if (failures[i].function == NULL || failures[i].value != value ||
-            (value == NULL && (maker == NULL || strcmp(failures[i].function, maker) != 0))) {
-            continue;
+        const failure *f = &failures[i];
+        const int is_left = f->function != NULL && f->value == value &&
+            (value != NULL || strncmp(f->function, function, strlen(function)) == 0);
+        if (is_left) {
+            sim_report(SIM_CHECK_API, "ignored_status", function,
+                "%s is %p, which is what the failed call of %s on this thread left there; look at the status before using "
+                "what a call was to give",
+                parameter, value, f->function);
+            return 1;
         }
-        sim_report(SIM_CHECK_API, "ignored_status", function,
-            "%s is %p, which %s left as it was when it failed with %d on this thread; look at the status before using what "
-            "a call was to give",
-            parameter, value, failures[i].function, failures[i].status);
-        return 1;
     }
     return 0;
 }

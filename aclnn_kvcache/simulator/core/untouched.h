@@ -6,11 +6,12 @@
 
 #include "core/export.h"
 
-/* The outcome of a call that gives something by this out-parameter, which may be NULL; returns the status. */
-SIM_EXPORT int sim_given(const char *function, int status, const void *out);
+/* A call begins that is to give something by this out-parameter, a pointer to a pointer; and it gave it. */
+SIM_EXPORT void sim_untouched_begin(const char *function, const void *out);
+SIM_EXPORT void sim_untouched_end(void);
 
-/* Something that is not what it should be was given to a function: reports it and returns 1 where it is the untouched
-   out-parameter of a call that failed. NULL is one of that function only; NULL for the function means no NULL is. */
-SIM_EXPORT int sim_report_untouched(const char *function, const char *parameter, const void *value, const char *maker);
+/* A function got something that is not what it should be: reports it and returns 1 where a call that failed left it.
+   NULL tells nothing by itself; it counts where the call was the first phase of the function. */
+SIM_EXPORT int sim_report_untouched(const char *function, const char *parameter, const void *value);
 
 #endif

@@ -6,13 +6,15 @@
 #include "core/handle.h"
 #include "core/message.h"
 #include "core/profile.h"
+#include "core/untouched.h"
 #include "opapi/op_tensor.h"
 #include "opdev/op_errno.h"
 
 #define INNER_ERROR "EZ9999", "AclNN_Inner_Error"
 
-aclnnStatus op_check_outputs(const uint64_t *workspace_size, aclOpExecutor *const *executor)
+aclnnStatus op_check_outputs(const char *function, const uint64_t *workspace_size, aclOpExecutor *const *executor)
 {
+    sim_untouched_begin(function, executor);
     if (workspace_size == NULL || executor == NULL) {
         sim_message("EZ1001", "AclNN_Parameter_Error", "%s is nullptr",
                     workspace_size == NULL ? "workspaceSize" : "executor");
@@ -47,11 +49,14 @@ aclnnStatus op_check_view(const sim_tensor *tensor)
     return ACLNN_SUCCESS;
 }
 
-aclnnStatus op_check_device(int32_t *device)
+aclnnStatus op_check_device(const char *function, int32_t *device)
 {
     const int error = sim_current_device(device);
 
     if (error != ACL_SUCCESS) {
+        sim_report(SIM_CHECK_API, "no_device", function,
+                   "this thread has no current device; each thread that makes calls sets its own, by aclrtSetDevice or "
+                   "aclrtSetCurrentContext");
         sim_message(INNER_ERROR, "aclrtGetDevice failed with %d: this thread has no current device", error);
         return ACLNN_ERR_INNER_NULLPTR;
     }

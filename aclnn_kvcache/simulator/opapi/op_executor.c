@@ -5,6 +5,7 @@
 
 #include "core/handle.h"
 #include "core/message.h"
+#include "core/untouched.h"
 #include "opdev/op_errno.h"
 
 static void release(sim_executor *shared)
@@ -79,5 +80,6 @@ aclnnStatus op_executor_give(const op_call *call, uint64_t *workspace_size, aclO
     }
     *workspace_size = object->plan->workspace_bytes;
     *executor = handle;
+    sim_untouched_end();
     return ACLNN_SUCCESS;
 }

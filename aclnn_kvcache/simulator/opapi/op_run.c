@@ -8,6 +8,7 @@
 #include "core/handle.h"
 #include "core/message.h"
 #include "core/stream.h"
+#include "core/untouched.h"
 #include "opapi/op_executor.h"
 #include "opdev/op_errno.h"
 
@@ -124,8 +125,10 @@ static op_executor *claim(const char *function, const void *handle, bool is_kept
         executor = sim_handle_remove(SIM_EXECUTOR, handle);
     }
     if (executor == NULL) {
-        sim_report(SIM_CHECK_API, "executor_not_live", function,
-                   "executor %p was consumed or destroyed before, or never was one", handle);
+        if (!sim_report_untouched(function, "executor", handle)) {
+            sim_report(SIM_CHECK_API, "executor_not_live", function,
+                       "executor %p was consumed or destroyed before, or never was one", handle);
+        }
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor is not usable any more", function);
     }
     return executor;
@@ -135,6 +138,7 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
                    aclrtStream stream)
 {
     if (executor == NULL) {
+        sim_report_untouched(function, "executor", NULL);
         return null_pointer(function, "executor");
     }
     const bool has_workspace = workspace != NULL || workspace_size == 0;

@@ -114,7 +114,7 @@ static aclnnStatus give_kernel(const void *const handles[QKV_TENSORS], const sim
     return op_executor_give(&call, workspace_size, executor);
 }
 
-static aclnnStatus check(const sim_tensor *const tensors[QKV_TENSORS], qkv_attributes *attributes, int32_t *device)
+static aclnnStatus check(const char *function, const sim_tensor *const tensors[QKV_TENSORS], qkv_attributes *attributes, int32_t *device)
 {
     aclnnStatus status = qkv_check_parameters(tensors, attributes);
 
@@ -124,7 +124,7 @@ static aclnnStatus check(const sim_tensor *const tensors[QKV_TENSORS], qkv_attri
     if (status == ACLNN_SUCCESS) {
         status = qkv_check_storage(tensors);
     }
-    return status == ACLNN_SUCCESS ? op_check_device(device) : status;
+    return status == ACLNN_SUCCESS ? op_check_device(function, device) : status;
 }
 
 SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
@@ -141,12 +141,12 @@ SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     qkv_attributes attributes = {.layout_text_in = layoutQkv, .layout_text_out = layoutQOut, .epsilon = epsilon};
     const sim_tensor *tensors[QKV_TENSORS];
     int32_t device;
-    aclnnStatus status = op_check_outputs(workspaceSize, executor);
+    aclnnStatus status = op_check_outputs(__func__, workspaceSize, executor);
 
     if (status != ACLNN_SUCCESS || (status = check_pointers(handles, headNums)) != ACLNN_SUCCESS ||
         (status = op_read_tensors(__func__, handles, QKV_TENSORS, tensors)) != ACLNN_SUCCESS ||
         (status = read_head_nums(__func__, headNums, &attributes)) != ACLNN_SUCCESS ||
-        (status = check(tensors, &attributes, &device)) != ACLNN_SUCCESS) {
+        (status = check(__func__, tensors, &attributes, &device)) != ACLNN_SUCCESS) {
         return status;
     }
     /* What tells calls apart are the descriptors as they came. */

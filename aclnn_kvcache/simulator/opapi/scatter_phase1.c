@@ -74,7 +74,7 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
         key, value, keyCacheRef, valueCacheRef, slotMapping, keyScale, keyScaleCacheRef,
     };
     const sim_tensor *tensors[SCATTER_TENSORS];
-    aclnnStatus status = op_check_outputs(workspaceSize, executor);
+    aclnnStatus status = op_check_outputs(__func__, workspaceSize, executor);
 
     if (status != ACLNN_SUCCESS || (status = check_pointers(handles)) != ACLNN_SUCCESS ||
         (status = op_read_tensors(__func__, handles, SCATTER_TENSORS, tensors)) != ACLNN_SUCCESS) {
@@ -89,7 +89,7 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
     const bool view_path = scatter_takes_view_path(tensors);
     int32_t device;
     if ((view_path && (status = check_views(tensors)) != ACLNN_SUCCESS) ||
-        (status = op_check_device(&device)) != ACLNN_SUCCESS ||
+        (status = op_check_device(__func__, &device)) != ACLNN_SUCCESS ||
         (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS ||
         (status = op_check_kernels(SCATTER_NAME)) != ACLNN_SUCCESS) {
         return status;
