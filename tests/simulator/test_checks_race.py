@@ -9,66 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from runtime_calls import D2D, D2H, H2D, Kernels, Runtime
-
-SIZE = 256
-EX, SYNC_AND_TIME = "aclrtCreateEventExWithFlag", 0x9
-
-
-class Streams:
-    """Two streams whose work runs in an order that the test states, and that the checks know nothing of."""
-
-    def __init__(self, rt: Runtime) -> None:
-        self.rt = rt
-        self.kernels = Kernels(rt.sim)
-        self.one, self.two = rt.stream(), rt.stream()
-        self.ids = [rt.out("aclrtStreamGetId", ctypes.c_int32, s, first=False) for s in (self.one, self.two)]
-        self.memory = rt.malloc(SIZE)
-        self.other = rt.malloc(SIZE)
-
-    def fill(self, stream: int, offset: int = 0, size: int = SIZE, at: int | None = None) -> None:
-        self.rt.ok("aclrtMemsetAsync", (at or self.memory) + offset, size, 1, size, stream)
-
-    def copy(self, stream: int, to: int, origin: int, size: int = SIZE) -> None:
-        self.rt.ok("aclrtMemcpyAsync", to, size, origin, size, D2D, stream)
-
-    def block(self, stream: int) -> Callable[[], None]:
-        """Holds the stream until the returned function is called; the checks see nothing of it."""
-        go = threading.Event()
-        assert self.kernels.launch(stream, lambda _: 0 if go.wait(60) else 1) == 0
-        return go.set
-
-    def let_pass(self, stream: int) -> None:
-        """Waits until the stream has come here; the checks see nothing of it."""
-        passed = threading.Event()
-        assert self.kernels.launch(stream, lambda _: passed.set() or 0) == 0
-        assert passed.wait(60)
-
-    def run(self, first: str, on_one: Callable[[int], None], on_two: Callable[[int], None]) -> None:
-        """Queues work on stream one and then on two, and has that of ``first`` run first."""
-        if first == "one":
-            on_one(self.one)
-            self.let_pass(self.one)
-            on_two(self.two)
-            self.let_pass(self.two)
-        else:
-            go = self.block(self.one)
-            on_one(self.one)
-            on_two(self.two)
-            self.let_pass(self.two)
-            go()
-            self.let_pass(self.one)
-
-    def event(self) -> int:
-        return self.rt.event(EX, SYNC_AND_TIME)
-
-    def number(self, first: str) -> tuple[int, int]:
-        """The numbers of the first task after ``block``, and without it."""
-        return (1, 1) if first == "one" else (2, 1)
-
-    def synchronize(self) -> None:
-        self.rt.ok("aclrtSynchronizeDevice")
-
+from runtime_calls import D2H, H2D, Runtime
+from streams import SIZE, Streams
 
 @pytest.fixture
 def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
@@ -249,7 +191,7 @@ def test_a_synchronise_that_timed_out_orders_nothing(streams: Streams, reports: 
 def test_the_default_stream_is_one_like_others(streams: Streams, reports: Any) -> None:
     streams.fill(streams.one)
     streams.let_pass(streams.one)
-    streams.fill(None)  # type: ignore[arg-type]
+    streams.fill(None)
     streams.synchronize()
     assert reports.kinds() == ["race:unordered_writes"]
 

@@ -6,7 +6,7 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "area.h"
-#include "core/access.h"
+#include "core/footprint.h"
 #include "core/context.h"
 #include "core/host_memory.h"
 #include "core/message.h"
@@ -42,7 +42,7 @@ static int write_value(const fill *f)
     }
     sim_host_unhold();
     if (bytes != NULL) {
-        sim_access_note(f->target.name, f->target.address, f->target.bytes, 1);
+        sim_footprint_note(f->target.name, f->target.address, f->target.bytes, 1);
     }
     return bytes != NULL;
 }

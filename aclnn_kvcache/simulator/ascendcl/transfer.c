@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api.h"
-#include "core/access.h"
+#include "core/footprint.h"
 #include "core/checks.h"
 #include "core/device.h"
 #include "core/host_memory.h"
@@ -94,8 +94,8 @@ static int is_shared(const area *a)
 
 static void note(const transfer *t, const area *a, size_t pitch, int is_write)
 {
-    for (size_t row = 0; sim_access_wanted() && is_shared(a) && row < t->height; ++row) {
-        sim_access_note(a->name, (const char *)a->address + row * pitch, t->width, is_write);
+    for (size_t row = 0; sim_footprint_wanted() && is_shared(a) && row < t->height; ++row) {
+        sim_footprint_note(a->name, (const char *)a->address + row * pitch, t->width, is_write);
     }
 }
 

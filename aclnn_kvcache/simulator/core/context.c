@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/memory.h"
 #include "core/order.h"
 #include "core/process.h"
@@ -157,7 +158,7 @@ static aclError new_context(const char *function, int32_t device, int is_primary
         ? sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, function, "no handle is left for a context")
         : sim_stream_create(function, context->handle, device, 1, 0, 0, &context->default_stream);
     if (code != ACL_SUCCESS) {
-        sim_handle_remove(SIM_CONTEXT, context->handle);
+        sim_handle_remove(SIM_CONTEXT, context->handle, function);
         sim_context_release(context);
         return code;
     }
@@ -177,9 +178,9 @@ static int begin_closing(sim_context *context)
 /* Events go first: a stream may wait for one that nobody can record any more. */
 static void close_context(const char *function, sim_context *context, int drop_work)
 {
-    sim_events_close(context->handle);
+    sim_events_close(function, context->handle);
     sim_streams_close(function, context->handle, drop_work);
-    sim_handle_remove(SIM_CONTEXT, context->handle);
+    sim_handle_remove(SIM_CONTEXT, context->handle, function);
     sim_context_release(context);
 }
 
@@ -200,6 +201,9 @@ aclError sim_context_create(const char *function, int32_t device, aclrtContext *
 aclError sim_context_destroy(const char *function, aclrtContext handle)
 {
     sim_context *context = sim_handle_acquire(SIM_CONTEXT, handle, retain);
+    if (context == NULL) {
+        sim_report_handle(function, "context", SIM_CONTEXT, handle);
+    }
     if (context == NULL || context->is_primary) {
         sim_context_release(context);
         return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function,
@@ -219,6 +223,7 @@ aclError sim_context_set_current(const char *function, aclrtContext handle)
 {
     sim_context *context = acquire(handle);
     if (context == NULL) {
+        sim_report_handle(function, "context", SIM_CONTEXT, handle);
         return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function, "context is %p; expected a live context", handle);
     }
     sim_context_release(context);

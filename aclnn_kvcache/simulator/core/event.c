@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/in_flight.h"
 #include "core/monitor.h"
 #include "core/report.h"
@@ -125,6 +126,7 @@ aclError sim_event_acquire(const char *function, const char *parameter, aclrtEve
     }
     *event = sim_handle_acquire(SIM_EVENT, handle, retain);
     if (*event == NULL) {
+        sim_report_handle(function, parameter, SIM_EVENT, handle);
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
             "%s is %p, which is no event or was destroyed; expected a live event", parameter, handle);
     }
@@ -159,8 +161,9 @@ aclError sim_event_destroy(const char *function, aclrtEvent handle)
     if (handle == NULL) {
         return sim_fail_null(function, "event");
     }
-    sim_event *event = sim_handle_remove(SIM_EVENT, handle);
+    sim_event *event = sim_handle_remove(SIM_EVENT, handle, function);
     if (event == NULL) {
+        sim_report_handle(function, "event", SIM_EVENT, handle);
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
             "event is %p, which is no event or was destroyed; expected a live event", handle);
     }
@@ -170,13 +173,13 @@ aclError sim_event_destroy(const char *function, aclrtEvent handle)
     return ACL_SUCCESS;
 }
 
-void sim_events_close(const void *context)
+void sim_events_close(const char *function, const void *context)
 {
     sim_entry *events;
     size_t count = sim_handle_collect(SIM_EVENT, retain, &events);
     for (size_t i = 0; i < count; ++i) {
         sim_event *event = events[i].object;
-        if (event->context == context && sim_handle_remove(SIM_EVENT, events[i].handle) != NULL) {
+        if (event->context == context && sim_handle_remove(SIM_EVENT, events[i].handle, function) != NULL) {
             retire(event);
         }
         sim_event_release(event);

@@ -21,7 +21,7 @@ typedef struct sim_event sim_event;
 SIM_EXPORT aclError sim_event_create(const char *function, sim_event_family family, uint32_t flags, aclrtEvent *handle);
 SIM_EXPORT aclError sim_event_destroy(const char *function, aclrtEvent handle);
 /* Ends all events of a context. */
-void sim_events_close(const void *context);
+void sim_events_close(const char *function, const void *context);
 
 /* An event in use by the caller, who releases it. */
 SIM_EXPORT aclError sim_event_acquire(const char *function, const char *parameter, aclrtEvent handle, sim_event **event);

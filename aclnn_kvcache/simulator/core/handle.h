@@ -30,9 +30,25 @@ SIM_EXPORT void *sim_handle_create(sim_kind kind, void *object);
 /* The object behind a live handle of this kind, else NULL. */
 SIM_EXPORT void *sim_handle_get(sim_kind kind, const void *handle);
 
-/* Ends the handle and returns its object; NULL when it was not a live handle of this kind. Of several threads that
-   remove one handle, one gets the object. */
-SIM_EXPORT void *sim_handle_remove(sim_kind kind, const void *handle);
+/* Ends the handle, which that function does, and returns its object; NULL when it was not a live handle of this kind. Of
+   several threads that remove one handle, one gets the object. */
+SIM_EXPORT void *sim_handle_remove(sim_kind kind, const void *handle, const char *function);
+
+typedef enum {
+    SIM_NEVER_A_HANDLE,
+    SIM_LIVE_HANDLE,
+    SIM_ENDED_HANDLE,
+} sim_handle_state;
+
+/* What is known of any pointer that somebody takes for a handle. */
+typedef struct {
+    sim_handle_state state;
+    sim_kind kind;
+    const char *ended_by; /* NULL when the place was used again since */
+    int is_replaced;      /* another object lives in the place of the one that ended */
+} sim_handle_facts;
+
+SIM_EXPORT sim_handle_facts sim_handle_look(const void *handle);
 
 /* Number of live handles of the kind. */
 SIM_EXPORT long sim_handle_count(sim_kind kind);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/access.h"
+#include "core/footprint.h"
 #include "core/in_flight.h"
 #include "core/race.h"
 
@@ -218,7 +218,7 @@ void sim_order_begin(sim_call *call)
     learn(&call->clock, agents[call->agent].clock);
     sim_order_unlock();
     current = call;
-    sim_access_begin(call);
+    sim_footprint_begin();
 }
 
 void sim_order_end(sim_call *call)
@@ -226,7 +226,7 @@ void sim_order_end(sim_call *call)
     if (call == NULL) {
         return;
     }
-    sim_access_end(call);
+    sim_footprint_end(call);
     current = NULL;
     sim_order_lock();
     agent *a = &agents[call->agent];
@@ -253,7 +253,7 @@ sim_call *sim_order_host_begin(const char *function)
     sim_order_unlock();
     current = call;
     if (call != NULL) {
-        sim_access_begin(call);
+        sim_footprint_begin();
     }
     return call;
 }
@@ -263,7 +263,7 @@ void sim_order_host_end(sim_call *call)
     if (call == NULL) {
         return;
     }
-    sim_access_end(call);
+    sim_footprint_end(call);
     current = NULL;
     sim_order_lock();
     advance(&agents[SIM_HOST_AGENT].clock, SIM_HOST_AGENT, call->at);

@@ -18,7 +18,7 @@ struct entry {
     entry *older;
     entry *newer;
     sim_call *call;
-    sim_access access;
+    sim_footprint footprint;
 };
 
 /* With the lock of order.h. */
@@ -32,9 +32,9 @@ static void drop(entry *e)
     *(e->older == NULL ? &oldest : &e->older->newer) = e->newer;
     *(e->newer == NULL ? &newest : &e->newer->older) = e->older;
     --entries;
-    spans -= e->access.count;
+    spans -= e->footprint.count;
     sim_call_drop(e->call);
-    free(e->access.spans);
+    free(e->footprint.spans);
     free(e);
 }
 
@@ -67,7 +67,7 @@ void sim_race_forget(const void *address, size_t bytes)
     sim_order_lock();
     for (entry *e = oldest; e != NULL;) {
         entry *next = e->newer;
-        sim_access *a = &e->access;
+        sim_footprint *a = &e->footprint;
         size_t kept = 0;
         for (size_t i = 0; i < a->count; ++i) {
             if (a->spans[i].start >= gone.end || a->spans[i].end <= gone.start) {
@@ -91,7 +91,7 @@ typedef struct {
     sim_span first;
 } overlap;
 
-static overlap common(const sim_access *a, const sim_access *b)
+static overlap common(const sim_footprint *a, const sim_footprint *b)
 {
     overlap found = {0};
     if (a->spans[a->count - 1].end <= b->spans[0].start || b->spans[b->count - 1].end <= a->spans[0].start) {
@@ -118,7 +118,7 @@ static overlap common(const sim_access *a, const sim_access *b)
 }
 
 /* Whether every byte of the one is among those of the other. */
-static int is_within(const sim_access *a, const sim_access *other)
+static int is_within(const sim_footprint *a, const sim_footprint *other)
 {
     size_t j = 0;
     for (size_t i = 0; i < a->count; ++i) {
@@ -134,16 +134,16 @@ static int is_within(const sim_access *a, const sim_access *other)
 
 typedef struct {
     const sim_call *call;
-    const sim_access *access;
+    const sim_footprint *footprint;
 } deed;
 
 static void describe(const deed *d, char *text, size_t bytes)
 {
-    const char *verb = d->access->is_write ? "written" : "read";
+    const char *verb = d->footprint->is_write ? "written" : "read";
     if (d->call->is_host) {
-        snprintf(text, bytes, "%s, %s by %s on the host", d->access->what, verb, d->call->function);
+        snprintf(text, bytes, "%s, %s by %s on the host", d->footprint->what, verb, d->call->function);
     } else {
-        snprintf(text, bytes, "%s, %s by %s, call %" PRIu64 " of stream %d of device %d", d->access->what, verb,
+        snprintf(text, bytes, "%s, %s by %s, call %" PRIu64 " of stream %d of device %d", d->footprint->what, verb,
             d->call->function, d->call->number, d->call->stream, d->call->device);
     }
 }
@@ -171,7 +171,7 @@ static void report(const deed *one, const deed *other, const overlap *o)
     const deed *later = one->call->sequence > other->call->sequence ? one : other;
     const deed *earlier = later == one ? other : one;
     const int by_host = one->call->is_host || other->call->is_host;
-    const int both_write = one->access->is_write && other->access->is_write;
+    const int both_write = one->footprint->is_write && other->footprint->is_write;
     const deed *host = later->call->is_host ? later : earlier;
     char texts[2][256];
     char place[256];
@@ -186,7 +186,7 @@ static void report(const deed *one, const deed *other, const overlap *o)
     const sim_check_place before = sim_check_stand((sim_check_place){!call->is_host, call->device, call->stream,
         call->thread});
     sim_report(by_host ? SIM_CHECK_SYNC : SIM_CHECK_RACE,
-        by_host ? host->access->is_write ? "write_before_synchronise" : "read_before_synchronise"
+        by_host ? host->footprint->is_write ? "write_before_synchronise" : "read_before_synchronise"
                 : both_write ? "unordered_writes" : "unordered_read_and_write",
         call->function, "%s, and %s, share %s; nothing orders the two, so a device may do either first, or both at once: %s",
         texts[0], texts[1], place, cure);
@@ -195,45 +195,45 @@ static void report(const deed *one, const deed *other, const overlap *o)
 
 /* Whether the entry says nothing that the new one does not: whoever races with it and did not yet end, races with that
    too, as nobody can come after the one and before the other any more. */
-static int is_replaced(const entry *e, const sim_call *call, const sim_access *access)
+static int is_replaced(const entry *e, const sim_call *call, const sim_footprint *footprint)
 {
-    return sim_call_before(e->call, call) && (access->is_write || !e->access.is_write) && is_within(&e->access, access);
+    return sim_call_before(e->call, call) && (footprint->is_write || !e->footprint.is_write) && is_within(&e->footprint, footprint);
 }
 
-static void compare(sim_call *call, const sim_access *access)
+static void compare(sim_call *call, const sim_footprint *footprint)
 {
     for (entry *e = newest; e != NULL;) {
         entry *older = e->older;
         const int ordered = sim_call_before(e->call, call) || sim_call_before(call, e->call) || e->call == call;
-        if (!ordered && (access->is_write || e->access.is_write)) {
-            const overlap o = common(&e->access, access);
+        if (!ordered && (footprint->is_write || e->footprint.is_write)) {
+            const overlap o = common(&e->footprint, footprint);
             if (o.bytes != 0) {
-                report(&(deed){call, access}, &(deed){e->call, &e->access}, &o);
+                report(&(deed){call, footprint}, &(deed){e->call, &e->footprint}, &o);
             }
         }
-        if (e->call != call && is_replaced(e, call, access)) {
+        if (e->call != call && is_replaced(e, call, footprint)) {
             drop(e);
         }
         e = older;
     }
 }
 
-void sim_race_enter(sim_call *call, sim_access *access)
+void sim_race_enter(sim_call *call, sim_footprint *footprint)
 {
     entry *e = calloc(1, sizeof *e);
     sim_order_lock();
-    if (e == NULL || access->count == 0 || !sim_call_watched(call)) {
+    if (e == NULL || footprint->count == 0 || !sim_call_watched(call)) {
         sim_order_unlock();
-        free(access->spans);
+        free(footprint->spans);
         free(e);
         return;
     }
-    compare(call, access);
-    *e = (entry){.older = newest, .call = sim_call_share(call), .access = *access};
+    compare(call, footprint);
+    *e = (entry){.older = newest, .call = sim_call_share(call), .footprint = *footprint};
     *(newest == NULL ? &oldest : &newest->newer) = e;
     newest = e;
     ++entries;
-    spans += access->count;
+    spans += footprint->count;
     if (entries > MOST_ENTRIES || spans > MOST_SPANS) {
         sim_race_prune();
     }

@@ -3,11 +3,11 @@
 #ifndef ACLSIM_CORE_RACE_H_
 #define ACLSIM_CORE_RACE_H_
 
-#include "core/access.h"
+#include "core/footprint.h"
 
 /* Compares what the call touched with what others did in no order with it, reports what clashes, and keeps it. Takes the
    spans. */
-void sim_race_enter(sim_call *call, sim_access *access);
+void sim_race_enter(sim_call *call, sim_footprint *footprint);
 
 /* The memory is no more: what lies there next is something else. */
 SIM_EXPORT void sim_race_forget(const void *address, size_t bytes);

@@ -7,6 +7,7 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/monitor.h"
 #include "core/process.h"
 #include "core/report.h"
@@ -101,6 +102,7 @@ aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream
     sim_context_release(context);
     sim_stream *found = sim_handle_acquire(SIM_STREAM, wanted, sim_stream_retain);
     if (found == NULL) {
+        sim_report_handle(function, "stream", SIM_STREAM, handle);
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
             "stream is %p, which is no stream or was destroyed; expected a live stream or NULL", handle);
     }
@@ -140,7 +142,7 @@ aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_w
     if (stream->is_default) {
         code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "stream is a default stream; expected one that was created");
-    } else if (sim_handle_remove(SIM_STREAM, handle) == NULL) {
+    } else if (sim_handle_remove(SIM_STREAM, handle, function) == NULL) {
         code = sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function, "another thread destroyed stream %p", handle);
     } else {
         if (!drop_work) {
@@ -158,7 +160,7 @@ void sim_streams_close(const char *function, const void *context, int drop_work)
     size_t count = sim_handle_collect(SIM_STREAM, sim_stream_retain, &streams);
     for (size_t i = 0; i < count; ++i) {
         sim_stream *stream = streams[i].object;
-        if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle) != NULL) {
+        if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle, function) != NULL) {
             if (!drop_work) {
                 report_work(function, stream);
             }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/checks.h"
 #include "core/export.h"
+#include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
@@ -36,10 +36,9 @@ sim_holder *sim_holder_remove(sim_kind kind, const void *handle, const char *fun
     if (handle == NULL) {
         return NULL;
     }
-    sim_holder *holder = sim_handle_remove(kind, handle);
+    sim_holder *holder = sim_handle_remove(kind, handle, function);
     if (holder == NULL) {
-        sim_report(SIM_CHECK_API, "stale_handle", function,
-                   "%p was destroyed before or never was an object of this kind", handle);
+        sim_report_handle(function, "what is to be destroyed", kind, handle);
     }
     return holder;
 }

@@ -8,6 +8,7 @@
 
 #include "core/checks.h"
 #include "core/export.h"
+#include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
@@ -127,10 +128,9 @@ SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
     if (tensor == NULL) {
         return ACLNN_SUCCESS;
     }
-    sim_tensor *object = sim_handle_remove(SIM_TENSOR, tensor);
+    sim_tensor *object = sim_handle_remove(SIM_TENSOR, tensor, __func__);
     if (object == NULL) {
-        sim_report(SIM_CHECK_API, "stale_handle", __func__, "tensor %p was destroyed before or never was a tensor",
-                   (const void *)tensor);
+        sim_report_handle(__func__, "tensor", SIM_TENSOR, tensor);
     }
     free(object);
     return ACLNN_SUCCESS;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opapi/op_checks.h"
 
+#include <stdio.h>
+
 #include "core/checks.h"
 #include "core/context.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/message.h"
 #include "core/profile.h"
 #include "core/untouched.h"
@@ -30,8 +33,9 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
         if (tensors[i] == NULL) {
-            sim_report(SIM_CHECK_API, "stale_handle", function,
-                       "tensor argument %zu was destroyed before or never was a tensor", i);
+            char parameter[48];
+            snprintf(parameter, sizeof parameter, "tensor argument %zu", i);
+            sim_report_handle(function, parameter, SIM_TENSOR, handles[i]);
             sim_message(INNER_ERROR, "tensor argument %zu is no tensor", i);
             return ACLNN_ERR_INNER_NULLPTR;
         }

@@ -6,10 +6,12 @@
 
 #include "core/checks.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/message.h"
 #include "core/stream.h"
 #include "core/untouched.h"
 #include "opapi/op_executor.h"
+#include "opapi/op_run_checks.h"
 #include "opdev/op_errno.h"
 
 enum { MOST_TENSORS = 32 }; /* of an operator */
@@ -37,6 +39,20 @@ static void release_launch(void *arg)
     free(launch);
 }
 
+static void report_destroyed(const char *function, const op_executor *executor, size_t index)
+{
+    const void *handle = executor->operands[index].handle;
+    const sim_handle_facts facts = sim_handle_look(handle);
+    const char *consequence = executor->shared.kind == SIM_CACHED_WRAPPER ? "uses the address of phase 1"
+                              : facts.is_replaced                         ? "uses the address of the tensor that was made "
+                                                                            "in its place since"
+                                                                          : "reads freed memory";
+
+    sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
+               "tensor %s, %p, was destroyed between phase 1 and phase 2; CANN launches all the same and %s",
+               executor->plan->kernel->operands[index], handle, consequence);
+}
+
 /* The storage base that the launch uses: of a cached wrapper that of phase 1, else what the tensor has now. A tensor
    that is gone makes CANN read freed memory; here nothing is launched, unless its address was kept. */
 static bool fix_base(const char *function, const op_executor *executor, size_t index, void **base)
@@ -46,8 +62,7 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     const bool is_kept = executor->shared.kind == SIM_CACHED_WRAPPER || operand->handle == NULL;
 
     if (tensor == NULL && operand->handle != NULL) {
-        sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
-                   "tensor %p, argument %zu, was destroyed between phase 1 and phase 2", operand->handle, index);
+        report_destroyed(function, executor, index);
     }
     if (tensor == NULL && !is_kept) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: argument %zu of phase 1 does not exist any more", function,
@@ -99,15 +114,12 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
     if (plan->kernel == NULL) {
         return ACLNN_SUCCESS;
     }
-    if (workspace_size < plan->workspace_bytes) {
-        sim_report(SIM_CHECK_API, "workspace_too_small", function,
-                   "the workspace has %llu bytes, phase 1 asked for %llu", (unsigned long long)workspace_size,
-                   (unsigned long long)plan->workspace_bytes);
-    }
+    op_check_workspace(function, workspace, workspace_size, plan->workspace_bytes);
     op_launch *launch = create_launch(function, executor, workspace);
     if (launch == NULL) {
         return ACLNN_ERR_INNER;
     }
+    op_check_operands(function, launch);
     const aclError error = enqueue(launch, executor->shared.repeatable ? handle : NULL, stream);
     if (error != ACL_SUCCESS) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the launch failed with %d", function, error);
@@ -122,13 +134,10 @@ static op_executor *claim(const char *function, const void *handle, bool is_kept
     op_executor *executor = sim_handle_get(SIM_EXECUTOR, handle);
 
     if (executor != NULL && !(executor->shared.repeatable && is_kept_if_repeatable)) {
-        executor = sim_handle_remove(SIM_EXECUTOR, handle);
+        executor = sim_handle_remove(SIM_EXECUTOR, handle, function);
     }
     if (executor == NULL) {
-        if (!sim_report_untouched(function, "executor", handle)) {
-            sim_report(SIM_CHECK_API, "executor_not_live", function,
-                       "executor %p was consumed or destroyed before, or never was one", handle);
-        }
+        sim_report_handle(function, "executor", SIM_EXECUTOR, handle);
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor is not usable any more", function);
     }
     return executor;

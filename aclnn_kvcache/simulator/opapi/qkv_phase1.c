@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
-#include "core/checks.h"
 #include "core/export.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/message.h"
 #include "nnopbase/holders.h"
 #include "opapi/op_checks.h"
@@ -43,8 +43,7 @@ static aclnnStatus read_head_nums(const char *function, const void *handle, qkv_
     const sim_holder *holder = sim_handle_get(SIM_INT_ARRAY, handle);
 
     if (holder == NULL) {
-        sim_report(SIM_CHECK_API, "stale_handle", function,
-                   "headNums was destroyed before or never was an int array");
+        sim_report_handle(function, "headNums", SIM_INT_ARRAY, handle);
         sim_message("EZ9999", "AclNN_Inner_Error", "headNums is no int array");
         return ACLNN_ERR_INNER_NULLPTR;
     }

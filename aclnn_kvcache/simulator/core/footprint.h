@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes that a call touches, exactly: kernels and copies tell each run of bytes as they come to it. */
-#ifndef ACLSIM_CORE_ACCESS_H_
-#define ACLSIM_CORE_ACCESS_H_
+#ifndef ACLSIM_CORE_FOOTPRINT_H_
+#define ACLSIM_CORE_FOOTPRINT_H_
 
 #include "core/order.h"
 
@@ -17,16 +17,16 @@ typedef struct {
     size_t count;
     size_t capacity;
     sim_span *spans;
-} sim_access;
+} sim_footprint;
 
 /* Whether this thread is in a call whose bytes are of interest. */
-SIM_EXPORT int sim_access_wanted(void);
+SIM_EXPORT int sim_footprint_wanted(void);
 
 /* The call of this thread reads or writes these bytes of device memory, or of host memory that the runtime knows. */
-SIM_EXPORT void sim_access_note(const char *what, const void *address, size_t bytes, int is_write);
+SIM_EXPORT void sim_footprint_note(const char *what, const void *address, size_t bytes, int is_write);
 
-/* For order.c: between them the thread's accesses are collected; at the end they are compared with those of others. */
-void sim_access_begin(sim_call *call);
-void sim_access_end(sim_call *call);
+/* For order.c: between them the thread's footprints are collected; at the end they are compared with those of others. */
+void sim_footprint_begin(void);
+void sim_footprint_end(sim_call *call);
 
 #endif
