@@ -128,6 +128,7 @@ static aclError free_device(const char *function, void *address)
         let_go(function, address, bytes);
     }
     if (!sim_memory_free(address)) {
+        sim_report_untouched(function, "devPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "devPtr is %p; expected the start of live device memory", address);
     }
@@ -194,6 +195,7 @@ static aclError free_host(const char *function, void *address)
         let_go(function, address, bytes);
     }
     if (!sim_host_free(address)) {
+        sim_report_untouched(function, "hostPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function, "hostPtr is %p; expected live memory of aclrtMallocHost",
             address);
     }

@@ -8,6 +8,7 @@
 #include "core/host_memory.h"
 #include "core/memory.h"
 #include "core/report.h"
+#include "core/untouched.h"
 
 #define PAGES 512
 
@@ -27,7 +28,7 @@ static int is_mapped(const void *address, size_t bytes)
     return 1;
 }
 
-aclError area_locate(const char *function, area *a)
+static aclError locate(const char *function, area *a)
 {
     size_t known = 0;
     sim_host_kind kind;
@@ -53,6 +54,15 @@ aclError area_locate(const char *function, area *a)
             "%s is %p with %zu bytes to touch; its allocation has %zu there", a->name, a->address, a->bytes, known);
     }
     return ACL_SUCCESS;
+}
+
+aclError area_locate(const char *function, area *a)
+{
+    const aclError status = locate(function, a);
+    if (status != ACL_SUCCESS) {
+        sim_report_untouched(function, a->name, a->address);
+    }
+    return status;
 }
 
 void *area_bytes(const area *a)
