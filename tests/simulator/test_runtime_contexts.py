@@ -131,6 +131,7 @@ def test_explicit_contexts(rt: Runtime) -> None:
     rt.ok("aclrtDestroyContext", one)
 
 
+@pytest.mark.provokes("api:stream_of_another_context", "sync:destroyed_in_flight")
 def test_a_stream_works_in_its_context_only(rt: Runtime) -> None:
     first = rt.out("aclrtCreateContext", POINTER, 0)
     stream, event = rt.stream(), rt.event()

@@ -62,6 +62,7 @@ def test_checks_in_order(rt: Runtime, at: Buffers, name: str, rest: tuple[Any, .
     assert copy(at.pinned, 8, at.device - 4, 8, D2H) == 107000
 
 
+@pytest.mark.provokes("api:copy_kind_mismatch")
 def test_synchronous_copies_take_any_kind(rt: Runtime, at: Buffers) -> None:
     for kind in range(6):
         at.pageable.raw = bytes([kind + 1]) * SIZE
