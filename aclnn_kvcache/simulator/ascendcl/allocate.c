@@ -24,7 +24,7 @@ static aclError allocate(const char *function, void **address, size_t bytes, siz
             asked);
     }
     TRY(sim_context_current_device(function, &device));
-    switch (sim_memory_allocate(device, bytes, address)) {
+    switch (sim_memory_allocate(function, device, asked, bytes, address)) {
     case SIM_MEMORY_OK:
         return ACL_SUCCESS;
     case SIM_MEMORY_EXHAUSTED:
@@ -110,7 +110,7 @@ SIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
 
 static aclError free_device(const char *function, void *address)
 {
-    if (!sim_memory_free(address)) {
+    if (!sim_memory_free(function, address)) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "devPtr is %p; expected the start of live device memory", address);
     }
@@ -144,7 +144,7 @@ static aclError allocate_host(const char *function, void **address, size_t size)
     int32_t device;
     TRY(check_size(function, size));
     TRY(sim_context_current_device(function, &device));
-    void *allocated = sim_host_allocate(size);
+    void *allocated = sim_host_allocate(function, size);
     if (allocated == NULL) {
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function, "size is %zu, which the host does not have", size);
     }

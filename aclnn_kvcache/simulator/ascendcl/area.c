@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/checks.h"
 #include "core/host_memory.h"
 #include "core/memory.h"
 #include "core/report.h"
@@ -49,10 +50,19 @@ aclError area_locate(const char *function, area *a)
         return ACL_SUCCESS;
     }
     if (a->bytes > known) {
+        area_allowed(function, a);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "%s is %p with %zu bytes to touch; its allocation has %zu there", a->name, a->address, a->bytes, known);
     }
     return ACL_SUCCESS;
+}
+
+size_t area_allowed(const char *function, const area *a)
+{
+    if (a->place != AREA_DEVICE || !sim_checking(SIM_CHECK_MEM)) {
+        return a->bytes;
+    }
+    return sim_memory_check(function, a->name, a->address, a->bytes, a->access);
 }
 
 void *area_bytes(const area *a)

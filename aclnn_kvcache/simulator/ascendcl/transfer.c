@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/host_memory.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
 
 /* Where each kind says the areas are; ACL_MEMCPY_DEFAULT says nothing. */
@@ -27,8 +28,8 @@ transfer transfer_row(const char *function, void *dst, const void *src, size_t c
 {
     return (transfer){
         .function = function,
-        .dst = {.name = "dst", .address = dst, .bytes = count},
-        .src = {.name = "src", .address = (void *)(uintptr_t)src, .bytes = count},
+        .dst = {.name = "dst", .access = SIM_WRITE, .address = dst, .bytes = count},
+        .src = {.name = "src", .access = SIM_READ, .address = (void *)(uintptr_t)src, .bytes = count},
         .width = count,
         .height = 1,
     };
@@ -85,6 +86,43 @@ aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
         side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(src), side(dst));
 }
 
+/* How much of a row lies within the bytes that may be touched. */
+static size_t within(size_t start, size_t width, size_t allowed)
+{
+    size_t left = allowed > start ? allowed - start : 0;
+    return width < left ? width : left;
+}
+
+/* What the check of initialisation knows of the memory that was moved. Reading nothing but bytes that were never written
+   is no result of anything; gaps among those that were are. */
+static void mark_moved(const transfer *t, size_t row, size_t width)
+{
+    char *dst = (char *)t->dst.address + row * t->dst_pitch;
+    const char *src = (const char *)t->src.address + row * t->src_pitch;
+    if (t->dst.place == AREA_DEVICE && t->src.place == AREA_DEVICE) {
+        sim_shadow_copy(dst, src, width);
+    } else if (t->dst.place == AREA_DEVICE) {
+        sim_shadow_write(dst, width);
+    }
+}
+
+static void report_unwritten(const transfer *t, size_t allowed)
+{
+    for (size_t row = 0; row < t->height; ++row) {
+        size_t width = within(row * t->src_pitch, t->width, allowed);
+        if (sim_shadow_unwritten((const char *)t->src.address + row * t->src_pitch, width) < width) {
+            return;
+        }
+    }
+    if (allowed > 0 && sim_shadow_first(t->src.address, t->function)) {
+        char where[SIM_PLACE_BYTES];
+        sim_memory_describe(t->src.address, where);
+        sim_report(SIM_CHECK_INIT, "uninitialised_read", t->function,
+            "nothing was ever written to the %zu bytes that are read at %p, which is %s", t->src.bytes, t->src.address,
+            where);
+    }
+}
+
 /* 0 when an area is gone. */
 static int move(const transfer *t)
 {
@@ -92,8 +130,18 @@ static int move(const transfer *t)
     char *dst = area_bytes(&t->dst);
     const char *src = area_bytes(&t->src);
     int there = dst != NULL && src != NULL;
+    size_t to = area_allowed(t->function, &t->dst);
+    size_t from = area_allowed(t->function, &t->src);
+    int is_watched = there && sim_checking(SIM_CHECK_INIT);
+    if (is_watched && t->src.place == AREA_DEVICE && t->dst.place != AREA_DEVICE) {
+        report_unwritten(t, from);
+    }
     for (size_t row = 0; there && row < t->height; ++row) {
-        memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, t->width);
+        size_t width = within(row * t->dst_pitch, within(row * t->src_pitch, t->width, from), to);
+        memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, width);
+        if (is_watched) {
+            mark_moved(t, row, width);
+        }
     }
     sim_host_unhold();
     return there;

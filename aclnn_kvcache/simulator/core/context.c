@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/handle.h"
+#include "core/leaks.h"
 #include "core/memory.h"
 #include "core/process.h"
 #include "core/report.h"
@@ -141,7 +142,7 @@ static aclError new_context(const char *function, int32_t device, int is_primary
     pthread_mutex_init(&context->mutex, NULL);
     context->device = device;
     context->is_primary = is_primary;
-    context->handle = sim_handle_create(SIM_CONTEXT, context);
+    context->handle = sim_handle_create(SIM_CONTEXT, context, is_primary ? NULL : function);
     aclError code = context->handle == NULL
         ? sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, function, "no handle is left for a context")
         : sim_stream_create(function, context->handle, device, 1, 0, 0, &context->default_stream);
@@ -236,7 +237,7 @@ static size_t take_contexts(int32_t device, sim_entry **contexts)
     for (size_t i = 0; i < count; ++i) {
         sim_context *context = (*contexts)[i].object;
         if (context->device == device && begin_closing(context)) {
-            (*contexts)[taken++].object = context;
+            (*contexts)[taken++] = (*contexts)[i];
         } else {
             sim_context_release(context);
         }
@@ -258,13 +259,14 @@ aclError sim_primary_release(const char *function, int32_t device, int force)
         }
     }
     pthread_mutex_unlock(&registry);
+    sim_leaks_report_reset(function, contexts, count, device, was_set && force);
     for (size_t i = 0; i < count; ++i) {
         close_context(contexts[i].object, force);
         sim_context_release(contexts[i].object);
     }
     free(contexts);
     if (was_set && force) {
-        sim_memory_free_all(device);
+        sim_memory_free_all(function, device);
     }
     return was_set ? ACL_SUCCESS
                    : sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function,

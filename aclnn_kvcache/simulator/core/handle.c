@@ -22,6 +22,7 @@ typedef struct {
     void *object;
     uint32_t generation;
     uint32_t next_free;
+    sim_origin origin;
 } slot;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -72,7 +73,7 @@ static int grow(void)
     return 1;
 }
 
-void *sim_handle_create(sim_kind kind, void *object)
+void *sim_handle_create(sim_kind kind, void *object, const char *function)
 {
     if (sim_process_forked()) {
         return NULL;
@@ -89,6 +90,7 @@ void *sim_handle_create(sim_kind kind, void *object)
     }
     if (index != NO_SLOT) {
         slots[index].object = object;
+        slots[index].origin = sim_origin_now(function);
         kinds[index] = kind;
         handle = encode(kind, index);
         atomic_fetch_add(&counts[kind], 1);
@@ -163,7 +165,7 @@ size_t sim_handle_collect(sim_kind kind, void (*retain)(void *object), sim_entry
     for (uint32_t index = 0; *entries != NULL && index < used; ++index) {
         if (slots[index].object != NULL && kinds[index] == kind) {
             retain(slots[index].object);
-            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object};
+            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object, slots[index].origin};
         }
     }
     pthread_rwlock_unlock(&lock);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "core/export.h"
+#include "core/origin.h"
 
 typedef enum {
     SIM_CONTEXT,
@@ -24,8 +25,9 @@ typedef enum {
     SIM_KINDS,
 } sim_kind;
 
-/* A new handle for the object; NULL when memory is exhausted. */
-SIM_EXPORT void *sim_handle_create(sim_kind kind, void *object);
+/* A new handle for the object, which that function makes for its caller; NULL is for what comes and goes with something
+   else. NULL when memory is exhausted. */
+SIM_EXPORT void *sim_handle_create(sim_kind kind, void *object, const char *function);
 
 /* The object behind a live handle of this kind, else NULL. */
 SIM_EXPORT void *sim_handle_get(sim_kind kind, const void *handle);
@@ -44,6 +46,7 @@ void *sim_handle_acquire(sim_kind kind, const void *handle, void (*retain)(void 
 typedef struct {
     void *handle;
     void *object;
+    sim_origin origin;
 } sim_entry;
 
 /* Retains every live object of the kind; the caller frees the array. */

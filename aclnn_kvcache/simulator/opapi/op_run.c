@@ -6,8 +6,11 @@
 
 #include "core/checks.h"
 #include "core/handle.h"
+#include "core/memory_check.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
+#include "opapi/device_check.h"
 #include "opapi/op_executor.h"
 #include "opdev/op_errno.h"
 
@@ -19,10 +22,24 @@ static aclnnStatus null_pointer(const char *function, const char *parameter)
     return ACLNN_ERR_INNER;
 }
 
+/* What an earlier call left in it is nothing that a kernel may count on. Of a workspace that is too small, what there is
+   of it. */
+static void taint_workspace(const op_launch *launch)
+{
+    const uint64_t wanted = launch->plan->workspace_bytes;
+    const uint64_t given = launch->workspace_bytes;
+
+    sim_shadow_taint(launch->workspace, sim_memory_inside(launch->workspace, given < wanted ? given : wanted));
+}
+
 static aclError run_launch(void *arg)
 {
     const op_launch *launch = arg;
 
+    device_at_no_token();
+    if (sim_checking(SIM_CHECK_INIT)) {
+        taint_workspace(launch);
+    }
     return launch->plan->kernel->run(launch);
 }
 
@@ -55,7 +72,8 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     return true;
 }
 
-static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace)
+static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace,
+                                uint64_t workspace_bytes)
 {
     op_plan *plan = executor->plan;
     op_launch *launch = calloc(1, sizeof *launch + plan->tensor_count * sizeof launch->bases[0]);
@@ -70,6 +88,7 @@ static op_launch *create_launch(const char *function, const op_executor *executo
         }
     }
     launch->workspace = workspace;
+    launch->workspace_bytes = workspace_bytes;
     launch->plan = op_plan_share(plan);
     return launch;
 }
@@ -87,7 +106,7 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
                    "the workspace has %llu bytes, phase 1 asked for %llu", (unsigned long long)workspace_size,
                    (unsigned long long)plan->workspace_bytes);
     }
-    op_launch *launch = create_launch(function, executor, workspace);
+    op_launch *launch = create_launch(function, executor, workspace, workspace_size);
     if (launch == NULL) {
         return ACLNN_ERR_INNER;
     }

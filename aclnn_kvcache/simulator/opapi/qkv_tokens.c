@@ -6,22 +6,28 @@
 
 #include "core/checks.h"
 #include "core/memory.h"
+#include "opapi/device_check.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_work.h"
 
 /* A vector of INT32 in device memory; NULL bytes on a fault. */
 typedef struct {
+    const op_operand_place *of;
     const unsigned char *bytes;
     uint64_t count;
 } vector;
 
 static vector find_vector(const qkv_work *work, qkv_tensor tensor)
 {
+    const op_operand_place *of = &work->places[tensor];
     const uint64_t count = op_tensor_count(&work->tensors[tensor], 0);
-    const void *address = (const void *)(uintptr_t)work->places[tensor].start;
+    const bool fits = count <= SIZE_MAX / sizeof(int32_t);
 
-    return (vector){count > SIZE_MAX / sizeof(int32_t) ? NULL : sim_memory_resolve(address, count * sizeof(int32_t)),
+    if (fits) {
+        device_check_bounds(of, of->start, count * sizeof(int32_t), SIM_READ);
+    }
+    return (vector){of, fits ? sim_memory_resolve((const void *)(uintptr_t)of->start, count * sizeof(int32_t)) : NULL,
                     count};
 }
 
@@ -29,6 +35,9 @@ static int32_t entry(vector values, uint64_t index)
 {
     int32_t value;
 
+    if (sim_checking(SIM_CHECK_INIT)) {
+        device_check_written(values.of, values.of->start + index * sizeof value, sizeof value);
+    }
     memcpy(&value, values.bytes + index * sizeof value, sizeof value);
     return value;
 }
