@@ -210,6 +210,7 @@ def test_closing_a_session_closes_what_it_made() -> None:
     assert session.closed
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_fault_nobody_waited_for_is_raised_by_close() -> None:
     session = kv.Session("simulator")
     arrays = scatter_arguments(session, 2)
@@ -220,6 +221,7 @@ def test_a_fault_nobody_waited_for_is_raised_by_close() -> None:
     assert session.closed
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_device_that_hangs_can_be_abandoned(sim: Any) -> None:
     session = kv.Session("simulator")
     arrays = scatter_arguments(session, 2)

@@ -61,6 +61,7 @@ class TestPhase2:
         assert "workspace is nullptr" in text
         assert "161001" in text
 
+    @pytest.mark.usefixtures("reports")
     def test_a_small_workspace_launches_and_is_reported(self, device: Any) -> None:
         call = calls.Call(device)
         executor, _, _ = ready(device, call)
@@ -71,6 +72,7 @@ class TestPhase2:
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches + 1
         call.check()
 
+    @pytest.mark.usefixtures("reports")
     @pytest.mark.parametrize("empty", [False, True])
     def test_a_second_use(self, device: Any, empty: bool) -> None:
         """Case D6."""
@@ -92,6 +94,7 @@ class TestPhase2:
         assert phase2(workspace, size, executor, 0x1234) == 561000
         assert device.message() is not None
 
+    @pytest.mark.usefixtures("reports")
     def test_a_tensor_destroyed_before_it(self, device: Any) -> None:
         call = calls.Call(device)
         executor, size, workspace = ready(device, call)
@@ -129,6 +132,7 @@ class TestPhase2:
 
 
 class TestDestroy:
+    @pytest.mark.usefixtures("reports")
     def test_null_and_unused(self, device: Any) -> None:
         assert device.sim.aclDestroyAclOpExecutor(None) == 561103
         executor, _, _ = ready(device, calls.Call(device))
@@ -262,6 +266,7 @@ class TestCache:
         run_plain(device, call)
         np.testing.assert_array_equal(device.read(other, call.key_cache), call.expected()[0])
 
+    @pytest.mark.usefixtures("reports")
     def test_a_hit_is_used_once(self, device: Any) -> None:
         call = fresh_view_call(device)
         run_plain(device, call)
@@ -341,6 +346,7 @@ class TestCache:
         device.message()
         assert not is_cached(device, call)
 
+    @pytest.mark.usefixtures("reports")
     def test_a_destroyed_tensor_does_not_stop_a_hit(self, device: Any) -> None:
         """Its address was taken in phase 1, so CANN launches; reported all the same."""
         call = fresh_view_call(device)

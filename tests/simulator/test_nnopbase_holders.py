@@ -20,6 +20,7 @@ def size_of(getter: Any, handle: Any) -> int:
     return size.value
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize(
     ("name", "ctype"), [("Int", ctypes.c_int64), ("Float", ctypes.c_float), ("Bool", ctypes.c_bool)]
 )
@@ -54,6 +55,7 @@ def test_scalars(sim: Any) -> None:
     assert sim.aclCreateScalar(None, 0) is None
 
 
+@pytest.mark.usefixtures("reports")
 def test_destroying_a_list_destroys_its_members(sim: Any) -> None:
     tensors, holders = live(sim, "ACLSIM_LIVE_TENSORS"), live(sim, "ACLSIM_LIVE_HOLDERS")
     members = [sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None) for _ in range(2)]
@@ -74,6 +76,7 @@ def test_destroying_a_list_destroys_its_members(sim: Any) -> None:
     assert sim.aclDestroyTensorList(None) == 0
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_list_of_a_destroyed_member_is_reported_once(sim: Any) -> None:
     member = sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None)
     tensor_list = sim.aclCreateTensorList((ctypes.c_void_p * 1)(member), 1)
@@ -83,6 +86,7 @@ def test_a_list_of_a_destroyed_member_is_reported_once(sim: Any) -> None:
     assert live(sim, "ACLSIM_REPORTS") == misuses + 1
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_handle_of_another_kind_is_none(sim: Any) -> None:
     array = sim.aclCreateIntArray(None, 0)
     misuses = live(sim, "ACLSIM_REPORTS")

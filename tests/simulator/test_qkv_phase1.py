@@ -204,6 +204,7 @@ def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
         assert "107002" in text
 
 
+@pytest.mark.usefixtures("reports")
 def test_objects_that_are_gone_are_reported(device: Any) -> None:
     call = calls.Call(device).prepare()
     misuses = device.counter("ACLSIM_REPORTS")

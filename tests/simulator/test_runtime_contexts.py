@@ -100,6 +100,7 @@ def test_force_drops_all_references(rt: Runtime) -> None:
     assert rt.code("aclrtResetDevice", 1) == 507007
 
 
+@pytest.mark.usefixtures("reports")
 def test_force_drops_work_and_memory(rt: Runtime) -> None:
     rt.ok("aclrtSetDevice", 0)
     stream, memory, host = rt.stream(), rt.malloc(64), rt.malloc_host()

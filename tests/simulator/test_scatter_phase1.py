@@ -113,6 +113,7 @@ def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
     device.discard(answers[3][0][2])
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_destroyed_tensor_is_reported(device: Any) -> None:
     call = calls.Call(device)
     handles = call.handles

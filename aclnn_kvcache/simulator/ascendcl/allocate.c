@@ -28,7 +28,7 @@ static aclError allocate(const char *function, void **address, size_t bytes, siz
             asked);
     }
     TRY(sim_context_current_device(function, &device));
-    switch (sim_memory_allocate(device, bytes, address)) {
+    switch (sim_memory_allocate(function, device, asked, bytes, address)) {
     case SIM_MEMORY_OK:
         sim_untouched_end();
         return ACL_SUCCESS;
@@ -127,7 +127,7 @@ static aclError free_device(const char *function, void *address)
     if (sim_order_watched() && sim_memory_find(address, &start, &bytes) && start == address) {
         let_go(function, address, bytes);
     }
-    if (!sim_memory_free(address)) {
+    if (!sim_memory_free(function, address)) {
         sim_report_untouched(function, "devPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "devPtr is %p; expected the start of live device memory", address);
@@ -163,7 +163,7 @@ static aclError allocate_host(const char *function, void **address, size_t size)
     sim_untouched_begin(function, address);
     TRY(check_size(function, size));
     TRY(sim_context_current_device(function, &device));
-    void *allocated = sim_host_allocate(size);
+    void *allocated = sim_host_allocate(function, size);
     if (allocated == NULL) {
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function, "size is %zu, which the host does not have", size);
     }

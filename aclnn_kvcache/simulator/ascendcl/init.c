@@ -11,6 +11,7 @@
 #include "core/checks.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/leaks.h"
 #include "core/profile.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,6 +62,7 @@ static aclError finalize(const char *function)
     }
     finalized = 1;
     references = 0;
+    sim_leaks_report(function);
     sim_life_set(SIM_FINALISED);
     return ACL_SUCCESS;
 }

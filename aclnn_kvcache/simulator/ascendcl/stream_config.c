@@ -43,7 +43,7 @@ SIM_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
         return NULL;
     }
     aclrtStreamConfigHandle *config = calloc(1, sizeof *config);
-    void *handle = config == NULL ? NULL : sim_handle_create(SIM_STREAM_CONFIG, config);
+    void *handle = config == NULL ? NULL : sim_handle_create(SIM_STREAM_CONFIG, config, __func__);
     if (handle == NULL) {
         free(config);
     }

@@ -20,20 +20,25 @@
 #define TEXT_BYTES 1024
 #define QUEUED 1024 /* the oldest ones: what came first is the cause of what follows */
 
+static atomic_ullong sequence;
+static int file = -1; /* since the library was loaded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for all that follows */
-static uint64_t sequence;
 static char *queue[QUEUED]; /* a ring */
 static size_t first_queued;
 static size_t count_queued;
-static int file = -1;
 
-static _Thread_local sim_check_place place;
+static _Thread_local sim_check_work current = {-1, -1, 0, UINT64_MAX};
 
-sim_check_place sim_check_stand(sim_check_place next)
+sim_check_work sim_check_on_stream(sim_check_work work)
 {
-    const sim_check_place before = place;
-    place = next;
+    const sim_check_work before = current;
+    current = work;
     return before;
+}
+
+uint64_t sim_check_queued_at(void)
+{
+    return current.queued_at;
 }
 
 /* A line is one write, so that processes can share the file. */
@@ -83,10 +88,10 @@ static void put_text(FILE *out, const char *name, const char *text)
 
 static void put_number(FILE *out, const char *name, int32_t number)
 {
-    if (place.is_stream) {
-        fprintf(out, "\"%s\":%d,", name, number);
-    } else {
+    if (number < 0) {
         fprintf(out, "\"%s\":null,", name);
+    } else {
+        fprintf(out, "\"%s\":%d,", name, number);
     }
 }
 
@@ -104,9 +109,9 @@ static char *to_json(sim_check check, const char *kind, const char *function, co
     put_text(out, "kind", kind);
     put_text(out, "function", function);
     put_text(out, "text", text);
-    put_number(out, "device", place.device);
-    put_number(out, "stream", place.stream);
-    fprintf(out, "\"thread\":%u}", place.thread != 0 ? place.thread : (uint32_t)gettid());
+    put_number(out, "device", current.device);
+    put_number(out, "stream", current.stream);
+    fprintf(out, "\"thread\":%u}", current.thread == 0 ? (uint32_t)gettid() : current.thread);
     return fclose(out) == 0 ? json : NULL;
 }
 
@@ -134,7 +139,7 @@ void sim_report(sim_check check, const char *kind, const char *function, const c
     snprintf(title, sizeof title, "Simulator_Check_%s", sim_check_name(check));
     sim_message(kind, title, "%s: %s.", function, text);
     pthread_mutex_lock(&lock);
-    char *json = to_json(check, kind, function, text, ++sequence);
+    char *json = to_json(check, kind, function, text, atomic_fetch_add(&sequence, 1) + 1);
     if (file >= 0 && json != NULL) {
         write_line(json);
     } else {
@@ -144,6 +149,32 @@ void sim_report(sim_check check, const char *kind, const char *function, const c
         enqueue(json);
     }
     pthread_mutex_unlock(&lock);
+    sim_count(ACLSIM_REPORTS, 1);
+}
+
+/* Nothing here may allocate, lock or use stdio; the text has nothing that JSON escapes. */
+void sim_report_from_signal(const char *kind, const char *text)
+{
+    char line[TEXT_BYTES];
+    char digits[24];
+    size_t i = sizeof digits - 1;
+    digits[i] = '\0';
+    for (unsigned long long left = atomic_fetch_add(&sequence, 1) + 1; left != 0; left /= 10) {
+        digits[--i] = (char)('0' + left % 10);
+    }
+    const char *const json[] = {"{\"sequence\":", &digits[i], ",\"check\":\"mem\",\"kind\":\"", kind,
+        "\",\"function\":\"\",\"text\":\"", text, "\",\"device\":null,\"stream\":null,\"thread\":null}\n"};
+    const char *const words[] = {"aclsim: mem: ", kind, ": ", text, "\n"};
+    const char *const *parts = file >= 0 ? json : words;
+    size_t count = file >= 0 ? sizeof json / sizeof *json : sizeof words / sizeof *words;
+    size_t length = 0;
+    for (size_t part = 0; part < count; ++part) {
+        for (const char *c = parts[part]; *c != '\0' && length < sizeof line; ++c) {
+            line[length++] = *c;
+        }
+    }
+    ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, length);
+    (void)ignored;
     sim_count(ACLSIM_REPORTS, 1);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "aclsim/aclsim.h"
+#include "core/host_touch.h"
 #include "core/order.h"
 #include "core/process.h"
 #include "core/report.h"
@@ -27,6 +28,7 @@ static const struct {
 };
 
 atomic_uint sim_checks_on = BY_DEFAULT;
+static atomic_uint epoch;
 static atomic_int is_wrong;      /* the environment's text */
 static char wrong[REASON_BYTES]; /* how; written before any thread can read it */
 
@@ -80,6 +82,7 @@ __attribute__((constructor)) static void read_variable(void)
     unsigned checks;
     if (parse(getenv(VARIABLE), &checks, wrong)) {
         atomic_store(&sim_checks_on, checks);
+        sim_host_touch_watch((checks & SIM_CHECK_MEM) != 0);
     } else {
         atomic_store(&is_wrong, 1);
         fprintf(stderr, "aclsim: " VARIABLE ": %s\n", wrong);
@@ -90,6 +93,11 @@ __attribute__((constructor)) static void read_variable(void)
 aclError sim_check_require(const char *function, aclError status)
 {
     return atomic_load(&is_wrong) ? sim_fail_variable(status, function, VARIABLE " is wrong: %s", wrong) : ACL_SUCCESS;
+}
+
+unsigned sim_check_epoch(void)
+{
+    return atomic_load(&epoch);
 }
 
 const char *sim_check_name(sim_check check)
@@ -121,7 +129,9 @@ SIM_EXPORT int aclsim_set_checks(const char *text)
         return -1;
     }
     atomic_store(&is_wrong, 0);
+    atomic_fetch_add(&epoch, 1);
     atomic_store(&sim_checks_on, checks);
+    sim_host_touch_watch((checks & SIM_CHECK_MEM) != 0);
     sim_order_restart();
     return 0;
 }

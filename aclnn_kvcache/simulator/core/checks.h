@@ -35,17 +35,23 @@ static inline int sim_checking(sim_check check)
 SIM_EXPORT void sim_report(sim_check check, const char *kind, const char *function, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Whose work a thread does: what a report names as its device, stream and thread. Threads that are no workers of streams
-   work for themselves and on no stream, unless they report what others did. */
+/* Whose work a thread does: what a report names. Threads other than the workers of streams work for themselves. */
 typedef struct {
-    int is_stream;
     int32_t device;
     int32_t stream;
-    uint32_t thread;
-} sim_check_place;
+    uint32_t thread;    /* that queued it; 0 is this one */
+    uint64_t queued_at; /* in ticks; see core/origin.h */
+} sim_check_work;
 
-/* Says whose work this thread does from now on, and returns whose it did before. */
-sim_check_place sim_check_stand(sim_check_place place);
+/* For the worker of a stream, before each task; and to report what others did. Returns whose work it did before. */
+sim_check_work sim_check_on_stream(sim_check_work work);
+
+/* When the work that this thread does was queued; UINT64_MAX when it was not. */
+SIM_EXPORT uint64_t sim_check_queued_at(void);
+
+/* Changes whenever the checks do. What a check knows of something holds as long as this is what it was then: nobody
+   looked meanwhile. */
+unsigned sim_check_epoch(void);
 
 /* A failure with the status where environment variable ACLSIM_CHECK is wrong, else ACL_SUCCESS. */
 SIM_EXPORT aclError sim_check_require(const char *function, aclError status);
@@ -55,6 +61,9 @@ void sim_check_list(char *text, size_t bytes);
 
 /* "mem" for SIM_CHECK_MEM. */
 const char *sim_check_name(sim_check check);
+
+/* The same for a fault that a signal tells of: neither the recent messages nor the queue get it. */
+void sim_report_from_signal(const char *kind, const char *text);
 
 /* Opens the file of environment variable ACLSIM_REPORT; for the loading of the library. */
 void sim_check_open_report(void);

@@ -10,6 +10,7 @@
 #include "core/event.h"
 #include "core/handle.h"
 #include "core/handle_report.h"
+#include "core/leaks.h"
 #include "core/memory.h"
 #include "core/order.h"
 #include "core/process.h"
@@ -153,7 +154,7 @@ static aclError new_context(const char *function, int32_t device, int is_primary
     pthread_mutex_init(&context->mutex, NULL);
     context->device = device;
     context->is_primary = is_primary;
-    context->handle = sim_handle_create(SIM_CONTEXT, context);
+    context->handle = sim_handle_create(SIM_CONTEXT, context, is_primary ? NULL : function);
     aclError code = context->handle == NULL
         ? sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, function, "no handle is left for a context")
         : sim_stream_create(function, context->handle, device, 1, 0, 0, &context->default_stream);
@@ -254,7 +255,7 @@ static size_t take_contexts(int32_t device, sim_entry **contexts)
     for (size_t i = 0; i < count; ++i) {
         sim_context *context = (*contexts)[i].object;
         if (context->device == device && begin_closing(context)) {
-            (*contexts)[taken++].object = context;
+            (*contexts)[taken++] = (*contexts)[i];
         } else {
             sim_context_release(context);
         }
@@ -276,13 +277,14 @@ aclError sim_primary_release(const char *function, int32_t device, int force)
         }
     }
     pthread_mutex_unlock(&registry);
+    sim_leaks_report_reset(function, contexts, count, device, was_set && force);
     for (size_t i = 0; i < count; ++i) {
         close_context(function, contexts[i].object, force);
         sim_context_release(contexts[i].object);
     }
     free(contexts);
     if (was_set && force) {
-        sim_memory_free_all(device);
+        sim_memory_free_all(function, device);
         sim_order_restart();
     }
     return was_set ? ACL_SUCCESS

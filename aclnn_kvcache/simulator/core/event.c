@@ -50,7 +50,7 @@ typedef struct {
 static atomic_int live[SIM_MOST_DEVICES];
 static atomic_uint next_id;
 
-static void retain(void *object)
+void sim_event_retain(void *object)
 {
     sim_event *event = object;
     atomic_fetch_add(&event->references, 1);
@@ -93,7 +93,7 @@ static aclError create(const char *function, const sim_context *context, sim_eve
         event->family = family;
         event->flags = flags;
         event->id = atomic_fetch_add(&next_id, 1);
-        created = sim_handle_create(SIM_EVENT, event);
+        created = sim_handle_create(SIM_EVENT, event, function);
     }
     if (created == NULL) {
         free(event);
@@ -102,6 +102,11 @@ static aclError create(const char *function, const sim_context *context, sim_eve
     }
     *handle = created;
     return ACL_SUCCESS;
+}
+
+const void *sim_event_context(const sim_event *event)
+{
+    return event->context;
 }
 
 aclError sim_event_create(const char *function, sim_event_family family, uint32_t flags, aclrtEvent *handle)
@@ -124,7 +129,7 @@ aclError sim_event_acquire(const char *function, const char *parameter, aclrtEve
     if (handle == NULL) {
         return sim_fail_null(function, parameter);
     }
-    *event = sim_handle_acquire(SIM_EVENT, handle, retain);
+    *event = sim_handle_acquire(SIM_EVENT, handle, sim_event_retain);
     if (*event == NULL) {
         sim_report_handle(function, parameter, SIM_EVENT, handle);
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
@@ -176,7 +181,7 @@ aclError sim_event_destroy(const char *function, aclrtEvent handle)
 void sim_events_close(const char *function, const void *context)
 {
     sim_entry *events;
-    size_t count = sim_handle_collect(SIM_EVENT, retain, &events);
+    size_t count = sim_handle_collect(SIM_EVENT, sim_event_retain, &events);
     for (size_t i = 0; i < count; ++i) {
         sim_event *event = events[i].object;
         if (event->context == context && sim_handle_remove(SIM_EVENT, events[i].handle, function) != NULL) {
@@ -277,7 +282,7 @@ static event_task *new_task(sim_event *event, sim_stream *stream, record **spare
         free(*spare);
         return NULL;
     }
-    retain(event);
+    sim_event_retain(event);
     task->event = event;
     task->stream = stream;
     return task;

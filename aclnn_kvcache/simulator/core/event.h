@@ -21,6 +21,10 @@ typedef struct sim_event sim_event;
 SIM_EXPORT aclError sim_event_create(const char *function, sim_event_family family, uint32_t flags, aclrtEvent *handle);
 SIM_EXPORT aclError sim_event_destroy(const char *function, aclrtEvent handle);
 /* Ends all events of a context. */
+/* Whose it is: the handle of a context. */
+const void *sim_event_context(const sim_event *event);
+void sim_event_retain(void *event);
+
 void sim_events_close(const char *function, const void *context);
 
 /* An event in use by the caller, who releases it. */

@@ -22,7 +22,9 @@ typedef struct {
     void *object;
     uint32_t generation;
     uint32_t next_free;
-    const char *ended_by; /* that ended the generation before */
+    sim_origin origin;
+    sim_origin ended; /* where the one came from that was here before */
+    const char *ended_by;
 } slot;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -73,7 +75,7 @@ static int grow(void)
     return 1;
 }
 
-void *sim_handle_create(sim_kind kind, void *object)
+void *sim_handle_create(sim_kind kind, void *object, const char *function)
 {
     if (sim_process_forked()) {
         return NULL;
@@ -90,6 +92,7 @@ void *sim_handle_create(sim_kind kind, void *object)
     }
     if (index != NO_SLOT) {
         slots[index].object = object;
+        slots[index].origin = sim_origin_now(function);
         kinds[index] = kind;
         handle = encode(kind, index);
         atomic_fetch_add(&counts[kind], 1);
@@ -134,6 +137,7 @@ void *sim_handle_remove(sim_kind kind, const void *handle, const char *function)
     if (index != NO_SLOT) {
         object = slots[index].object;
         slots[index].object = NULL;
+        slots[index].ended = slots[index].origin;
         slots[index].ended_by = function;
         if (++slots[index].generation < GENERATION_END) {
             slots[index].next_free = first_free;
@@ -159,10 +163,14 @@ static sim_handle_facts look(uint64_t value)
     facts.kind = (sim_kind)kind;
     if (generation == slots[index].generation) {
         facts.state = is_live && kinds[index] == facts.kind ? SIM_LIVE_HANDLE : SIM_NEVER_A_HANDLE;
+        facts.origin = slots[index].origin;
         return facts;
     }
     facts.state = SIM_ENDED_HANDLE;
-    facts.ended_by = generation + 1 == slots[index].generation ? slots[index].ended_by : NULL;
+    if (generation + 1 == slots[index].generation) {
+        facts.origin = slots[index].ended;
+        facts.ended_by = slots[index].ended_by;
+    }
     facts.is_replaced = is_live && kinds[index] == facts.kind;
     return facts;
 }
@@ -198,7 +206,7 @@ size_t sim_handle_collect(sim_kind kind, void (*retain)(void *object), sim_entry
     for (uint32_t index = 0; *entries != NULL && index < used; ++index) {
         if (slots[index].object != NULL && kinds[index] == kind) {
             retain(slots[index].object);
-            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object};
+            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object, slots[index].origin};
         }
     }
     pthread_rwlock_unlock(&lock);

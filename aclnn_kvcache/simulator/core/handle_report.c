@@ -26,9 +26,21 @@ static const struct {
     [SIM_EXECUTOR] = {"an executor", "CANN reads freed memory"},
 };
 
+/* "a tensor, number 7, made by aclCreateTensor", or less where that is not known. */
+static void describe(const sim_handle_facts *facts, char text[SIM_ORIGIN_BYTES + 32])
+{
+    char origin[SIM_ORIGIN_BYTES] = "";
+    if (facts->origin.function != NULL) {
+        sim_origin_describe(&facts->origin, origin);
+    }
+    snprintf(text, SIM_ORIGIN_BYTES + 32, "%s%s%s", kinds[facts->kind].name, *origin == '\0' ? "" : ", ", origin);
+}
+
 static void report_ended(const char *function, const char *parameter, const void *handle, const sim_handle_facts *facts)
 {
+    char what[SIM_ORIGIN_BYTES + 32];
     char end[128] = "was ended before";
+    describe(facts, what);
     if (facts->ended_by != NULL) {
         snprintf(end, sizeof end, "%s has ended", facts->ended_by);
     }
@@ -36,7 +48,7 @@ static void report_ended(const char *function, const char *parameter, const void
     const int is_consumed = facts->kind == SIM_EXECUTOR && facts->ended_by != NULL &&
         strncmp(facts->ended_by, "aclnn", strlen("aclnn")) == 0;
     sim_report(SIM_CHECK_API, is_consumed ? "consumed_executor" : "destroyed_handle", function,
-        "%s is %p, %s that %s; %s%s", parameter, handle, kinds[facts->kind].name, end, kinds[facts->kind].consequence,
+        "%s is %p, %s, which %s; %s%s", parameter, handle, what, end, kinds[facts->kind].consequence,
         facts->is_replaced ? ", and may take what was made in its place since for it" : "");
 }
 
@@ -50,8 +62,10 @@ void sim_report_handle(const char *function, const char *parameter, sim_kind wan
         sim_report(SIM_CHECK_API, "unknown_handle", function, "%s is %p, which nothing ever gave out; expected %s",
             parameter, handle, kinds[wanted].name);
     } else if (facts.kind != wanted) {
-        sim_report(SIM_CHECK_API, "handle_of_another_kind", function, "%s is %p, %s; expected %s", parameter, handle,
-            kinds[facts.kind].name, kinds[wanted].name);
+        char what[SIM_ORIGIN_BYTES + 32];
+        describe(&facts, what);
+        sim_report(SIM_CHECK_API, "handle_of_another_kind", function, "%s is %p, %s%s; expected %s", parameter, handle,
+            what, facts.state == SIM_ENDED_HANDLE ? ", which was ended" : "", kinds[wanted].name);
     } else {
         report_ended(function, parameter, handle, &facts);
     }

@@ -248,6 +248,7 @@ sim_call *sim_order_host_begin(const char *function)
     sim_call *call = open_host() ? new_call(SIM_HOST_AGENT, function) : NULL;
     if (call != NULL) {
         call->is_host = 1;
+        call->device = call->stream = -1;
         call->thread = (uint32_t)gettid();
     }
     sim_order_unlock();

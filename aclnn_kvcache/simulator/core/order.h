@@ -19,7 +19,7 @@ typedef struct sim_call {
     size_t references;
     const char *function;
     int is_host;
-    int32_t device;     /* of a stream's call, like the next two */
+    int32_t device;     /* of a stream's call, like the next two; of one on the host -1 */
     int32_t stream;
     uint64_t number;    /* in its stream, from 1 */
     uint32_t thread;    /* that made it */

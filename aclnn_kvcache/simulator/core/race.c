@@ -183,14 +183,13 @@ static void report(const deed *one, const deed *other, const overlap *o)
         snprintf(cure, sizeof cure, "synchronise with stream %d first", (host == later ? earlier : later)->call->stream);
     }
     const sim_call *call = later->call;
-    const sim_check_place before = sim_check_stand((sim_check_place){!call->is_host, call->device, call->stream,
-        call->thread});
+    const sim_check_work before = sim_check_on_stream((sim_check_work){call->device, call->stream, call->thread, 0});
     sim_report(by_host ? SIM_CHECK_SYNC : SIM_CHECK_RACE,
         by_host ? host->footprint->is_write ? "write_before_synchronise" : "read_before_synchronise"
                 : both_write ? "unordered_writes" : "unordered_read_and_write",
         call->function, "%s, and %s, share %s; nothing orders the two, so a device may do either first, or both at once: %s",
         texts[0], texts[1], place, cure);
-    sim_check_stand(before);
+    sim_check_on_stream(before);
 }
 
 /* Whether the entry says nothing that the new one does not: whoever races with it and did not yet end, races with that

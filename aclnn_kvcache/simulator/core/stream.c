@@ -14,6 +14,7 @@
 #include "core/latch.h"
 #include "core/message.h"
 #include "core/monitor.h"
+#include "core/origin.h"
 #include "core/report.h"
 
 sim_stream *sim_stream_new(void)
@@ -87,7 +88,7 @@ static void run_next(sim_stream *stream)
         stream->last = NULL;
     }
     pthread_mutex_unlock(&stream->mutex);
-    sim_check_stand((sim_check_place){1, stream->device, stream->id, job->thread_id});
+    sim_check_on_stream((sim_check_work){stream->device, stream->id, job->thread_id, job->queued_at});
     sim_order_begin(job->call);
     aclError code = run ? job->task.run(job->task.arg) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
@@ -151,6 +152,7 @@ static aclError append(sim_stream *stream, sim_job *job)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     job->id = (uint32_t)++stream->submitted;
+    job->queued_at = sim_tick();
     watch(stream, job);
     if (stream->last == NULL) {
         stream->first = job;
@@ -278,6 +280,11 @@ void sim_stream_close(sim_stream *stream, int drop_work)
 const atomic_int *sim_stream_dropped(const sim_stream *stream)
 {
     return &stream->dropped;
+}
+
+const void *sim_stream_context(const sim_stream *stream)
+{
+    return stream->context;
 }
 
 int32_t sim_stream_id(const sim_stream *stream)

@@ -41,6 +41,11 @@ SIM_EXPORT aclError sim_stream_acquire(const char *function, aclrtStream handle,
     sim_stream **stream);
 SIM_EXPORT void sim_stream_release(sim_stream *stream);
 
+void sim_stream_retain(void *stream);
+
+/* Whose it is: the handle of a context. */
+const void *sim_stream_context(const sim_stream *stream);
+
 /* Like sim_stream_enqueue on a stream in use. */
 SIM_EXPORT aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel);
 

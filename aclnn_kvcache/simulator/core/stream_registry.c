@@ -54,7 +54,7 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
         stream->priority = priority < SIM_LOWEST_PRIORITY ? priority : SIM_LOWEST_PRIORITY;
         stream->flags = flags;
         stream->id = atomic_fetch_add(&next_id[device], 1);
-        created = sim_handle_create(SIM_STREAM, stream);
+        created = sim_handle_create(SIM_STREAM, stream, is_default ? NULL : function);
     }
     if (created == NULL) {
         sim_stream_release(stream);

@@ -9,7 +9,7 @@
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
-void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t item_bytes)
+void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t item_bytes, const char *function)
 {
     uint64_t held = values == NULL ? 0 : size;
 
@@ -24,7 +24,7 @@ void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t
     if (held != 0) {
         memcpy(holder->values, values, held * item_bytes);
     }
-    void *handle = sim_handle_create(kind, holder);
+    void *handle = sim_handle_create(kind, holder, function);
     if (handle == NULL) {
         free(holder);
     }
@@ -65,17 +65,17 @@ static aclnnStatus give_size(sim_kind kind, const void *handle, const char *para
 
 SIM_EXPORT aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
 {
-    return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
 {
-    return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
 {
-    return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyIntArray(const aclIntArray *array)

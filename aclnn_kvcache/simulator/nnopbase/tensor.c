@@ -90,7 +90,7 @@ SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDims
     set_attributes(tensor, dataType, stride, offset, format);
     tensor->base = tensorData;
 
-    void *handle = sim_handle_create(SIM_TENSOR, tensor);
+    void *handle = sim_handle_create(SIM_TENSOR, tensor, __func__);
     if (handle == NULL) {
         free(tensor);
     }

@@ -67,7 +67,7 @@ aclnnStatus op_executor_give(const op_call *call, uint64_t *workspace_size, aclO
     if (object != NULL) {
         object->plan = find_plan(object, call);
         if (object->plan != NULL) {
-            handle = sim_handle_create(SIM_EXECUTOR, object);
+            handle = sim_handle_create(SIM_EXECUTOR, object, call->function);
         }
     }
     if (handle == NULL) {

@@ -7,8 +7,11 @@
 #include "core/checks.h"
 #include "core/handle.h"
 #include "core/handle_report.h"
+#include "core/memory_check.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
+#include "opapi/device_check.h"
 #include "core/untouched.h"
 #include "opapi/op_executor.h"
 #include "opapi/op_run_checks.h"
@@ -24,10 +27,24 @@ static aclnnStatus null_pointer(const char *function, const char *parameter)
     return ACLNN_ERR_INNER;
 }
 
+/* What an earlier call left in it is nothing that a kernel may count on. Of a workspace that is too small, what there is
+   of it. */
+static void taint_workspace(const op_launch *launch)
+{
+    const uint64_t wanted = launch->plan->workspace_bytes;
+    const uint64_t given = launch->workspace_bytes;
+
+    sim_shadow_taint(launch->workspace, sim_memory_inside(launch->workspace, given < wanted ? given : wanted));
+}
+
 static aclError run_launch(void *arg)
 {
     const op_launch *launch = arg;
 
+    device_at_no_token();
+    if (sim_checking(SIM_CHECK_INIT)) {
+        taint_workspace(launch);
+    }
     return launch->plan->kernel->run(launch);
 }
 
@@ -50,7 +67,7 @@ static void report_destroyed(const char *function, const op_executor *executor, 
 
     sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
                "tensor %s, %p, was destroyed between phase 1 and phase 2; CANN launches all the same and %s",
-               executor->plan->kernel->operands[index], handle, consequence);
+               executor->plan->kernel->tensor_names[index], handle, consequence);
 }
 
 /* The storage base that the launch uses: of a cached wrapper that of phase 1, else what the tensor has now. A tensor
@@ -81,13 +98,14 @@ static aclError enqueue(op_launch *launch, const void *executor, aclrtStream str
     size_t count = 2;
 
     for (size_t i = 0; i < plan->tensor_count && i < MOST_TENSORS; i++) {
-        uses[count++] = (sim_use){plan->kernel->operands[i], launch->bases[i]};
+        uses[count++] = (sim_use){plan->kernel->tensor_names[i], launch->bases[i]};
     }
     const sim_task task = {plan->kernel->name, run_launch, release_launch, launch, uses, count};
     return sim_stream_enqueue(stream, task, 1);
 }
 
-static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace)
+static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace,
+                                uint64_t workspace_bytes)
 {
     op_plan *plan = executor->plan;
     op_launch *launch = calloc(1, sizeof *launch + plan->tensor_count * sizeof launch->bases[0]);
@@ -102,6 +120,7 @@ static op_launch *create_launch(const char *function, const op_executor *executo
         }
     }
     launch->workspace = workspace;
+    launch->workspace_bytes = workspace_bytes;
     launch->plan = op_plan_share(plan);
     return launch;
 }
@@ -115,7 +134,7 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
         return ACLNN_SUCCESS;
     }
     op_check_workspace(function, workspace, workspace_size, plan->workspace_bytes);
-    op_launch *launch = create_launch(function, executor, workspace);
+    op_launch *launch = create_launch(function, executor, workspace, workspace_size);
     if (launch == NULL) {
         return ACLNN_ERR_INNER;
     }

@@ -64,6 +64,6 @@ void op_check_operands(const char *function, const op_launch *launch)
         return;
     }
     for (size_t i = 0; i < plan->tensor_count; i++) {
-        check_device(function, plan->kernel->operands[i], launch->bases[i]);
+        check_device(function, plan->kernel->tensor_names[i], launch->bases[i]);
     }
 }

@@ -98,6 +98,7 @@ static aclnnStatus give_kernel(const void *const handles[QKV_TENSORS], const sim
     }
     const uint64_t workspace_bytes = stage(tensors, &details);
     const op_call call = {
+        .function = QKV_NAME "GetWorkspaceSize",
         .kernel = &qkv_kernel,
         .workspace_bytes = workspace_bytes,
         .details = &details,

@@ -9,6 +9,8 @@
 #include "opapi/scatter.h"
 #include "opdev/op_errno.h"
 
+#define PHASE_1 SCATTER_NAME "GetWorkspaceSize"
+
 /* Row 2; CANN logs a missing tensor without reporting it (habits.md, fact 5). */
 static aclnnStatus check_pointers(const void *const handles[SCATTER_TENSORS])
 {
@@ -36,7 +38,8 @@ static aclnnStatus give_empty(const void *const handles[SCATTER_TENSORS],
                               const sim_tensor *const tensors[SCATTER_TENSORS], uint64_t *workspace_size,
                               aclOpExecutor **executor)
 {
-    const op_call call = {.handles = handles, .tensors = tensors, .tensor_count = SCATTER_TENSORS};
+    const op_call call = {
+        .function = PHASE_1, .handles = handles, .tensors = tensors, .tensor_count = SCATTER_TENSORS};
 
     return op_executor_give(&call, workspace_size, executor);
 }
@@ -48,6 +51,7 @@ static aclnnStatus give_kernel(const void *const handles[SCATTER_TENSORS],
     scatter_details details;
     const uint64_t workspace_bytes = scatter_stage(tensors, view_path, &details);
     const op_call call = {
+        .function = PHASE_1,
         .kernel = &scatter_kernel,
         .workspace_bytes = workspace_bytes,
         .details = &details,
