@@ -13,15 +13,49 @@ SIZE = 256
 
 
 class Streams:
-    """Two streams and two buffers."""
+    """Two streams and two buffers. What its methods make, ``close`` gives back behind all work."""
 
     def __init__(self, rt: Runtime) -> None:
         self.rt = rt
         self.kernels = Kernels(rt.sim)
-        self.one, self.two = rt.stream(), rt.stream()
+        self._made: list[tuple[str, int]] = []
+        self.one, self.two = self.stream(), self.stream()
         self.ids = [rt.out("aclrtStreamGetId", ctypes.c_int32, s, first=False) for s in (self.one, self.two)]
-        self.memory = rt.malloc(SIZE)
-        self.other = rt.malloc(SIZE)
+        self.memory, self.other = self.malloc(), self.malloc()
+
+    def malloc(self) -> int:
+        return self._filled("aclrtFree", self.rt.malloc(SIZE))
+
+    def malloc_host(self) -> int:
+        return self._filled("aclrtFreeHost", self.rt.malloc_host(SIZE))
+
+    def stream(self) -> int:
+        return self._keep("aclrtDestroyStream", self.rt.stream())
+
+    def event(self) -> int:
+        return self._keep("aclrtDestroyEvent", self.rt.event("aclrtCreateEventExWithFlag", 0x9))
+
+    def plain_event(self) -> int:
+        return self._keep("aclrtDestroyEvent", self.rt.event())
+
+    def end(self, thing: int, by: str | None = None) -> None:
+        """Gives one thing back now."""
+        (entry,) = (entry for entry in self._made if entry[1] == thing)
+        self._made.remove(entry)
+        self.rt.ok(by or entry[0], thing)
+
+    def close(self) -> None:
+        self.synchronize()
+        for entry in self._made:
+            self.rt.ok(*entry)
+
+    def _keep(self, end: str, thing: int) -> int:
+        self._made.append((end, thing))
+        return thing
+
+    def _filled(self, end: str, address: int) -> int:
+        self.rt.ok("aclrtMemset", address, SIZE, 0, SIZE)
+        return self._keep(end, address)
 
     def fill(self, stream: int | None, offset: int = 0, size: int = SIZE, at: int | None = None) -> None:
         self.rt.ok("aclrtMemsetAsync", (at or self.memory) + offset, size, 1, size, stream)
@@ -55,9 +89,6 @@ class Streams:
             self.let_pass(self.two)
             go()
             self.let_pass(self.one)
-
-    def event(self) -> int:
-        return self.rt.event("aclrtCreateEventExWithFlag", 0x9)
 
     def synchronize(self) -> None:
         self.rt.ok("aclrtSynchronizeDevice")

@@ -19,14 +19,14 @@ def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     yield runtime
-    runtime.ok("aclrtResetDeviceForce", 0)
+    runtime.ok("aclrtResetDevice", 0)
 
 
 @pytest.fixture
 def streams(rt: Runtime) -> Iterator[Streams]:
     streams = Streams(rt)
     yield streams
-    streams.synchronize()
+    streams.close()
 
 
 whenever = pytest.mark.parametrize("ran", [True, False], ids=["ran", "queued"])
@@ -108,15 +108,15 @@ class TestCopies:
         assert (found["kind"], found["function"]) == ("read_before_synchronise", "aclrtMemcpyAsync")
 
     def test_a_staged_copy_reads_its_source_at_once(self, streams: Streams, reports: Any) -> None:
-        rt, pinned = streams.rt, streams.rt.malloc_host(SIZE)
+        rt, pinned = streams.rt, streams.malloc_host()
         rt.ok("aclrtMemset", pinned, SIZE, 0, SIZE)
         rt.ok("aclrtMemcpyAsync", streams.memory, SIZE, pinned, SIZE, H2BUF2D, streams.one)
         rt.ok("aclrtMemset", pinned, SIZE, 0, SIZE)
-        rt.ok("aclrtFreeHost", pinned)
+        streams.end(pinned)
         assert reports.take() == []
 
     def test_pinned_memory_is_reused(self, streams: Streams, reports: Any) -> None:
-        rt, pinned = streams.rt, streams.rt.malloc_host(SIZE)
+        rt, pinned = streams.rt, streams.malloc_host()
         rt.ok("aclrtMemset", pinned, SIZE, 0, SIZE)
         rt.ok("aclrtMemcpyAsync", streams.memory, SIZE, pinned, SIZE, H2D, streams.one)
         streams.let_pass(streams.one)
@@ -124,16 +124,14 @@ class TestCopies:
         (found,) = reports.take()
         assert found["kind"] == "write_before_synchronise"
         assert "in host memory that the runtime knows" in found["text"]
-        streams.synchronize()
-        rt.ok("aclrtFreeHost", pinned)
 
 
 class TestFreeing:
     def test_memory(self, streams: Streams, reports: Any) -> None:
-        memory = streams.rt.malloc(SIZE)
+        memory = streams.malloc()
         streams.fill(streams.one, 32, 32, at=memory)
         streams.let_pass(streams.one)
-        streams.rt.ok("aclrtFree", memory)
+        streams.end(memory)
         (found,) = reports.take()
         assert (found["check"], found["kind"], found["function"]) == ("sync", "freed_in_flight", "aclrtFree")
         assert found["stream"] is None
@@ -143,28 +141,28 @@ class TestFreeing:
         )
 
     def test_pinned_memory(self, streams: Streams, reports: Any) -> None:
-        rt, pinned = streams.rt, streams.rt.malloc_host(SIZE)
+        rt, pinned = streams.rt, streams.malloc_host()
         rt.ok("aclrtMemset", pinned, SIZE, 0, SIZE)
         rt.ok("aclrtMemcpyAsync", streams.memory, SIZE, pinned, SIZE, H2D, streams.one)
         streams.let_pass(streams.one)
-        rt.ok("aclrtFreeHost", pinned)
+        streams.end(pinned)
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("freed_in_flight", "aclrtFreeHost")
         assert f"memory {pinned:#x} is src of aclrtMemcpyAsync" in found["text"]
 
     def test_one_report_for_each_stream_and_its_last_call(self, streams: Streams, reports: Any) -> None:
-        memory = streams.rt.malloc(SIZE)
+        memory = streams.malloc()
         for stream, offset in ((streams.one, 0), (streams.one, 64), (streams.two, 128)):
             streams.fill(stream, offset, 64, at=memory)
         streams.let_pass(streams.one)
         streams.let_pass(streams.two)
-        streams.rt.ok("aclrtFree", memory)
+        streams.end(memory)
         texts = sorted(report["text"].split(" of device")[0].split("Async, ")[1] for report in reports.take())
         assert texts == [f"call 1 of stream {streams.ids[1]}", f"call 2 of stream {streams.ids[0]}"]
 
     @pytest.mark.parametrize("api", ["aclrtFree", "aclrtFreeWithDevSync"])
     def test_behind_the_work_is_none(self, streams: Streams, api: str) -> None:
-        memory = streams.rt.malloc(SIZE)
+        memory = streams.malloc()
         streams.fill(streams.one, at=memory)
         if api == "aclrtFree":
             event = streams.event()
@@ -172,21 +170,21 @@ class TestFreeing:
             streams.rt.ok("aclrtStreamWaitEvent", streams.two, event)
             streams.fill(streams.one, at=streams.other)
             streams.rt.ok("aclrtSynchronizeStream", streams.two)
-            streams.rt.ok("aclrtDestroyEvent", event)
-        streams.rt.ok(api, memory)
+            streams.end(event)
+        streams.end(memory, api)
 
     def test_other_memory_is_none(self, streams: Streams) -> None:
-        memory = streams.rt.malloc(SIZE)
+        memory = streams.malloc()
         streams.fill(streams.one)
-        streams.rt.ok("aclrtFree", memory)
+        streams.end(memory)
 
 
 class TestDestroying:
     def test_a_stream(self, streams: Streams, reports: Any) -> None:
-        rt, stream = streams.rt, streams.rt.stream()
+        rt, stream = streams.rt, streams.stream()
         number = rt.out("aclrtStreamGetId", ctypes.c_int32, stream, first=False)
         streams.fill(stream)
-        rt.ok("aclrtDestroyStream", stream)
+        streams.end(stream)
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("destroyed_in_flight", "aclrtDestroyStream")
         assert found["text"].startswith(
@@ -195,11 +193,11 @@ class TestDestroying:
 
     @pytest.mark.parametrize("api", ["aclrtDestroyStream", "aclrtDestroyStreamForce"])
     def test_a_stream_that_is_done_with_or_whose_work_is_dropped_is_none(self, streams: Streams, api: str) -> None:
-        stream = streams.rt.stream()
+        stream = streams.stream()
         streams.fill(stream)
         if api == "aclrtDestroyStream":
             streams.rt.ok("aclrtSynchronizeStream", stream)
-        streams.rt.ok(api, stream)
+        streams.end(stream, api)
         streams.rt.read(streams.memory, SIZE)
 
     @pytest.mark.parametrize("use", ["record", "wait"])
@@ -210,7 +208,7 @@ class TestDestroying:
             rt.ok("aclrtSynchronizeStream", streams.one)
             rt.ok("aclrtStreamWaitEvent", streams.two, event)
         number = rt.out("aclrtGetEventId", ctypes.c_uint32, event, first=False)
-        rt.ok("aclrtDestroyEvent", event)
+        streams.end(event)
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("destroyed_in_flight", "aclrtDestroyEvent")
         user = "aclrtRecordEvent" if use == "record" else "aclrtStreamWaitEvent"
@@ -220,15 +218,14 @@ class TestDestroying:
         event = streams.event()
         streams.rt.ok("aclrtRecordEvent", event, streams.one)
         streams.rt.ok("aclrtSynchronizeEvent", event)
-        streams.rt.ok("aclrtDestroyEvent", event)
+        streams.end(event)
 
     @pytest.mark.parametrize("synchronised", [True, False])
     def test_resetting_a_device(self, initialised: Any, reports: Any, synchronised: bool) -> None:
         rt = Runtime(initialised)
         rt.ok("aclrtSetDevice", 1)
-        memory, stream = rt.malloc(SIZE), rt.stream()
-        rt.ok("aclrtMemset", memory, SIZE, 0, SIZE)
-        rt.ok("aclrtMemsetAsync", memory, SIZE, 0, SIZE, stream)
+        memory = rt.malloc(SIZE)
+        rt.ok("aclrtMemsetAsync", memory, SIZE, 0, SIZE, None)
         if synchronised:
             rt.ok("aclrtSynchronizeDevice")
         rt.ok("aclrtResetDevice", 1)
@@ -253,14 +250,12 @@ class TestEvents:
         streams.rt.ok("aclrtSynchronizeEvent", event)
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("wait_without_record", "aclrtSynchronizeEvent")
-        streams.synchronize()
-        streams.rt.ok("aclrtDestroyEvent", event)
 
     def test_a_record_that_never_comes(self, streams: Streams, reports: Any) -> None:
-        event = streams.rt.event()
+        event = streams.plain_event()
         streams.rt.ok("aclrtStreamWaitEvent", streams.one, event)
         assert reports.take() == [], "it may still come"
-        streams.rt.ok("aclrtDestroyEvent", event)
+        streams.end(event)
         assert reports.kinds() == ["sync:destroyed_in_flight", "sync:wait_without_record"]
 
     @whenever
@@ -277,5 +272,3 @@ class TestEvents:
         go()
         streams.synchronize()
         rt.ok("aclrtEventElapsedTime", ctypes.byref(ctypes.c_float()), start, end)
-        rt.ok("aclrtDestroyEvent", start)
-        rt.ok("aclrtDestroyEvent", end)
