@@ -48,9 +48,9 @@ class Device(scatter_calls.Device):
         self.arrays: list[int] = []
 
     def close(self) -> None:
-        super().close()
         for array in self.arrays:
             assert self.sim.aclDestroyIntArray(array) == 0
+        super().close()
 
     def int_array(self, values: Sequence[int]) -> int:
         handle = self.sim.aclCreateIntArray(scatter_calls.int64s(values), len(values))

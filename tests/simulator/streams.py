@@ -84,10 +84,12 @@ class Streams:
             self.let_pass(self.two)
         else:
             go = self.block(self.one)
-            on_one(self.one)
-            on_two(self.two)
-            self.let_pass(self.two)
-            go()
+            try:
+                on_one(self.one)
+                on_two(self.two)
+                self.let_pass(self.two)
+            finally:
+                go()
             self.let_pass(self.one)
 
     def synchronize(self) -> None:
