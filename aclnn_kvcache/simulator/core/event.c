@@ -221,7 +221,7 @@ static event_task *new_task(sim_event *event, sim_stream *stream)
 {
     event_task *task = calloc(1, sizeof *task);
     if (task != NULL) {
-        retain(event);
+        sim_event_retain(event);
         task->event = event;
         task->stream = stream;
     }
