@@ -17,7 +17,7 @@ import pytest
 import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
 
-os.environ["ACLSIM_CHECK"] = "all"  # of this process, whose library is not loaded yet, and of those that tests start
+os.environ.setdefault("ACLSIM_CHECK", "all")  # in the processes that tests start, too
 
 LIVE = (
     "ACLSIM_LIVE_DEVICE_ALLOCATIONS",
@@ -96,15 +96,14 @@ def reports(sim: Sim) -> Reports:
 
 
 @pytest.fixture
-def cheap_checks(sim: Sim, reports: Reports) -> Iterator[None]:
+def cheap_checks(sim: Sim, nothing_reported: None, reports: Reports) -> None:
     """Only the checks that are on by default: stray accesses go where the device's would."""
     sim.aclsim_set_checks(None)
-    yield
-    sim.aclsim_set_checks(b"all")
 
 
 @pytest.fixture(autouse=True)
 def nothing_reported(sim: Sim, request: pytest.FixtureRequest) -> Iterator[None]:
+    sim.aclsim_set_checks(b"all")
     yield
     marker = request.node.get_closest_marker("provokes")
     found = sim.reports()

@@ -193,7 +193,7 @@ def test_a_device_that_hangs_does_not_keep_the_interpreter() -> None:
         output("""
         from aclnn_kvcache.runtime import device
         device.EXIT_PATIENCE = 0.3
-        s = kv.Session("simulator"); sim.aclsim_set_checks(b"none")  # it leaves everything behind, and they would say so
+        s = kv.Session("simulator"); sim.aclsim_set_checks(b"none")  # which would tell of all that stays
         kept = {name: s.array(a) for name, a in arrays().items()}
         sim.aclsim_hold_streams()
         s.scatter_pa_kv_cache_with_k_scale(**kept)

@@ -17,6 +17,8 @@
 #include "core/origin.h"
 #include "core/report.h"
 
+#define DETAIL_LINES 8
+
 sim_stream *sim_stream_new(void)
 {
     sim_stream *stream = calloc(1, sizeof *stream);
@@ -216,6 +218,19 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
     return !expired;
 }
 
+/* The newest messages of the worker, a line each. */
+static void trace_detail(char *detail)
+{
+    for (int lines = 0; detail != NULL && lines < DETAIL_LINES;) {
+        const char *line = strsep(&detail, "\n");
+        line += strspn(line, " ");
+        if (*line == '[') { /* which a message begins with, and no other line does */
+            sim_message_trace("%s", line);
+            ++lines;
+        }
+    }
+}
+
 /* In the default mode a fault is told once; a stream that stopped tells it for ever. */
 aclError sim_stream_report_fault(const char *function, sim_stream *stream)
 {
@@ -230,10 +245,7 @@ aclError sim_stream_report_fault(const char *function, sim_stream *stream)
     pthread_mutex_unlock(&stream->mutex);
     if (code != ACL_SUCCESS) {
         sim_fail(code, function, "%s on stream %d of device %d failed", task, stream->id, stream->device);
-        if (detail != NULL) {
-            detail[strcspn(detail, "\n")] = '\0';
-            sim_message_trace("%s", detail);
-        }
+        trace_detail(detail);
     }
     free(detail);
     return code;
