@@ -102,8 +102,10 @@ class Kernels:
         return self.launch(stream, lambda _: code)
 
 
-def run_alone(script: str, init: bool = True, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it and ACL initialised."""
+def run_alone(script: str, init: bool | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it. It begins with ACL initialised, unless it
+    sees to that itself.
+    """
     head = """
         import ctypes, os, sys, threading, time
         from runtime_calls import *
@@ -112,6 +114,8 @@ def run_alone(script: str, init: bool = True, **environ: str) -> subprocess.Comp
         sim = Sim()
         rt = Runtime(sim)
     """
+    if init is None:
+        init = not re.search("aclInit|Session", script)
     first = "sim.aclInit(None)\n" if init else ""
     code = textwrap.dedent(head) + first + textwrap.dedent(script)
     return subprocess.run(
@@ -125,7 +129,7 @@ def run_alone(script: str, init: bool = True, **environ: str) -> subprocess.Comp
     )
 
 
-def succeed_alone(script: str, init: bool = True, reports: Sequence[str] = (), **environ: str) -> str:
+def succeed_alone(script: str, init: bool | None = None, reports: Sequence[str] = (), **environ: str) -> str:
     """Like run_alone; must end well and say nothing on standard error but these reports. The result is its output."""
     done = run_alone(script, init, **environ)
     found = re.findall(r"^aclsim: (\w+): (\w+) in .*\n", done.stderr, re.M)

@@ -17,7 +17,7 @@ NO_HANDLE = 0x1000
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
@@ -38,9 +38,9 @@ def test_a_report_says_everything(rt: Runtime, reports: Any) -> None:
     assert first == second
     assert first == {
         "check": "api",
-        "kind": "stale_handle",
+        "kind": "unknown_handle",
         "function": "aclDestroyTensor",
-        "text": "tensor 0x1000 was destroyed before or never was a tensor",
+        "text": "tensor is 0x1000, which nothing ever gave out; expected a tensor",
         "device": None,
         "stream": None,
         "thread": first["thread"],
@@ -56,7 +56,7 @@ def test_work_of_a_stream_names_it_and_the_thread_that_queued_it(rt: Runtime, re
     rt.ok("aclrtSynchronizeStream", stream)
     number = rt.out("aclrtStreamGetId", ctypes.c_int32, stream, first=False)
     by_kind = {report["kind"]: report for report in reports.take()}
-    fill, call = by_kind["out_of_bounds_write"], by_kind["stale_handle"]
+    fill, call = by_kind["out_of_bounds_write"], by_kind["unknown_handle"]
     assert (fill["device"], fill["stream"], fill["thread"]) == (0, number, call["thread"])
     rt.ok("aclrtDestroyStream", stream)
     rt.ok("aclrtFree", address)
@@ -66,7 +66,8 @@ def test_the_recent_message_has_a_title_of_its_own(rt: Runtime, reports: Any) ->
     provoke(rt)
     message = rt.message() or ""
     assert message.partition("] ")[2].partition(" ")[2].strip() == (
-        "Simulator_Check_api(stale_handle): aclDestroyTensor: tensor 0x1000 was destroyed before or never was a tensor."
+        "Simulator_Check_api(unknown_handle): aclDestroyTensor: tensor is 0x1000, which nothing ever gave out; "
+        "expected a tensor."
     )
     assert rt.message() is None
 
@@ -88,7 +89,7 @@ def test_checks_are_chosen_by_name(rt: Runtime, reports: Any, text: bytes | None
     assert rt.sim.aclsim_set_checks(text) == 0
     before = rt.counter("ACLSIM_REPORTS")
     provoke(rt)
-    assert reports.kinds() == ["api:stale_handle"] * is_reported
+    assert reports.kinds() == ["api:unknown_handle"] * is_reported
     assert rt.counter("ACLSIM_REPORTS") == before + is_reported
     assert (rt.message() is not None) == is_reported
 
@@ -123,7 +124,7 @@ def test_a_wrong_variable_is_loud() -> None:
 def test_the_variable(text: str, count: int) -> None:
     done = run_alone("sim.aclDestroyTensor(4096); print(sim.aclsim_report_count())", ACLSIM_CHECK=text)
     assert done.stdout.strip() == str(count)
-    assert done.stderr.count("aclsim: api: stale_handle in aclDestroyTensor: tensor 0x1000 was") == count
+    assert done.stderr.count("aclsim: api: unknown_handle in aclDestroyTensor: tensor is 0x1000") == count
 
 
 def test_a_file_takes_the_place_of_standard_error(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_a_file_takes_the_place_of_standard_error(tmp_path: Path) -> None:
     for _ in range(2):
         assert succeed_alone("print(sim.aclDestroyTensor(4096))", ACLSIM_REPORT=str(path)) == "0"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line.get("kind") for line in lines] == [None, "stale_handle"] * 2
+    assert [line.get("kind") for line in lines] == [None, "unknown_handle"] * 2
     assert lines[0] == {
         "schema": 1,
         "simulator": lines[0]["simulator"],
@@ -145,7 +146,7 @@ def test_a_file_takes_the_place_of_standard_error(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     done = run_alone("sim.aclDestroyTensor(4096)", ACLSIM_REPORT=str(tmp_path / "none" / "reports"))
     assert done.stderr.splitlines()[0].startswith('aclsim: ACLSIM_REPORT: cannot open "')
-    assert "stale_handle" in done.stderr.splitlines()[1]
+    assert "unknown_handle" in done.stderr.splitlines()[1]
 
 
 def test_a_full_queue_keeps_the_oldest(rt: Runtime, reports: Any) -> None:
@@ -169,4 +170,4 @@ def test_a_small_buffer_takes_nothing(rt: Runtime, reports: Any) -> None:
     assert buffer.raw == b"\0" * size
     assert rt.sim.aclsim_next_report(buffer, size) == size
     assert len(buffer.value) == size - 1
-    assert json.loads(buffer.value)["kind"] == "stale_handle"
+    assert json.loads(buffer.value)["kind"] == "unknown_handle"

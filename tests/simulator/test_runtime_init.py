@@ -34,7 +34,7 @@ def test_finalize_ignores_the_count(calls: str, codes: list[int], reports: list[
         steps = {{"init": lambda: sim.aclInit(None), "finalize": lambda: sim.aclFinalize()}}
         print([steps[name]() for name in {calls!r}.split()])
     """
-    assert succeed_alone(script, init=False, reports=reports) == str(codes)
+    assert succeed_alone(script, reports=reports) == str(codes)
 
 
 def test_finalize_reference_counts_down() -> None:
@@ -44,7 +44,7 @@ def test_finalize_reference_counts_down() -> None:
             return sim.aclFinalizeReference(ctypes.byref(left)), left.value
         print(down(), sim.aclInit(b""), sim.aclInit(None), down(), down(), down(), sim.aclFinalizeReference(None))
     """
-    output = succeed_alone(script, init=False, reports=["api:repeated_init"])
+    output = succeed_alone(script, reports=["api:repeated_init"])
     assert output == "(100037, 0) 0 100002 (0, 1) (0, 0) (100037, 0) 100037"
 
 
@@ -63,12 +63,12 @@ def test_finalize_reference_counts_down() -> None:
 def test_configuration_files(tmp_path: Path, content: str, code: int) -> None:
     path = tmp_path / "acl.json"
     path.write_text(content)
-    assert succeed_alone(f"print(sim.aclInit({str(path)!r}.encode()))", init=False) == str(code)
+    assert succeed_alone(f"print(sim.aclInit({str(path)!r}.encode()))") == str(code)
 
 
 def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "missing.json"
-    output = succeed_alone(f"print(sim.aclInit({str(path)!r}.encode()), rt.message())", init=False)
+    output = succeed_alone(f"print(sim.aclInit({str(path)!r}.encode()), rt.message())")
     assert output.startswith("100003 [PID: ")
     assert "EH0003" in output
     assert str(path) in output
@@ -77,7 +77,7 @@ def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
 def test_a_configuration_that_would_change_answers_is_refused_aloud(tmp_path: Path) -> None:
     path = tmp_path / "acl.json"
     path.write_text('{"defaultDevice": {"default_device": "1"}}')
-    done = run_alone(f"print(sim.aclInit({str(path)!r}.encode()))", init=False)
+    done = run_alone(f"print(sim.aclInit({str(path)!r}.encode()))")
     assert done.stdout.strip() == "200001"
     assert "aclInit" in done.stderr
 
@@ -90,7 +90,7 @@ def test_a_later_initialisation_needs_the_content_of_the_first(tmp_path: Path) -
             print(sim.aclInit(os.path.join({str(tmp_path)!r}, path).encode()), sim.aclFinalize())
         print(sim.aclInit(None))
     """
-    output = succeed_alone(script, init=False, reports=["api:repeated_finalize"])
+    output = succeed_alone(script, reports=["api:repeated_finalize"])
     assert output.split("\n") == ["0 0", "0 0", "100000 100037", "0 0", "100000"]
 
 
@@ -99,7 +99,7 @@ def test_calls_are_counted() -> None:
         sim.aclInit(None); sim.aclInit(None); sim.aclFinalize()
         print(sim.counter("ACLSIM_INIT_CALLS"), sim.counter("ACLSIM_FINALIZE_CALLS"), sim.aclsim_counter(99))
     """
-    assert succeed_alone(script, init=False, reports=["api:repeated_init", "api:finalize_in_use"]) == "2 1 -1"
+    assert succeed_alone(script, reports=["api:repeated_init", "api:finalize_in_use"]) == "2 1 -1"
 
 
 def test_versions(rt: Runtime) -> None:
@@ -162,7 +162,7 @@ def test_what_is_not_simulated_fails_aloud() -> None:
 
 def test_a_forked_child_is_refused_and_does_not_hang() -> None:
     script = """
-        sim.aclrtSetDevice(0)
+        sim.aclInit(None); sim.aclrtSetDevice(0)
         stream, memory, host = rt.stream(), rt.malloc(64), rt.malloc_host()
         sim.aclsim_hold_streams()
         rt.ok("aclrtMemcpyAsync", memory, 64, host, 64, H2D, stream)
@@ -190,13 +190,13 @@ def test_a_child_of_an_idle_process_may_use_the_runtime() -> None:
             os._exit(sim.aclrtSetDevice(0))
         print(os.waitpid(child, 0)[1])
     """
-    assert succeed_alone(script, init=False, reports=["api:call_before_init"]) == "0"
+    assert succeed_alone(script, reports=["api:call_before_init"]) == "0"
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(3)", "os._exit(3)"])
 def test_a_process_ends_with_work_in_flight(end: str) -> None:
     done = run_alone(f"""
-        sim.aclrtSetDevice(0)
+        sim.aclInit(None); sim.aclrtSetDevice(0)
         stream, memory, host = rt.stream(), rt.malloc(64), rt.malloc_host()
         sim.aclsim_hold_streams()
         rt.ok("aclrtMemcpyAsync", memory, 64, host, 64, H2D, stream)
