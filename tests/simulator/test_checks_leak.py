@@ -136,7 +136,7 @@ def test_an_executor_whose_second_phase_never_came(sim: Any, reports: Any) -> No
     ("label", "said"),
     [
         (b"x" * 100, ' for "' + "x" * 39 + '"'),
-        (b'a"b\\c\n', ' for "a"b\\c?"'),
+        (b'a"b\\c\n', ' for "a?b?c?"'),
         ("ä".encode(), ' for "??"'),
         (b"", ""),
         (None, ""),

@@ -183,27 +183,35 @@ def test_slots_are_read_when_the_kernel_runs(device: Any) -> None:
 class TestNarrowIndices:
     """T*N*max(Dk, Dv) <= 2^31-1 makes the kernel compute modulo 2^32."""
 
-    @pytest.mark.usefixtures("reports")
-    def test_int64_slots_alias(self, device: Any) -> None:
+    def test_int64_slots_alias(self, device: Any, reports: Any) -> None:
         call = calls.Call(device, slots=(2**32 + 3, 2**40, -(2**32) + 1), slot_dtype=calls.INT64)
         assert call.run() == 0
+        assert reports.kinds() == ["mem:wrapped_slot"] * 2
         call.slots[:] = [3, 0, -1]
         call.check(tokens=[0, 1])
 
-    @pytest.mark.usefixtures("reports")
-    def test_a_block_stride_wraps(self, device: Any) -> None:
+    def test_a_block_stride_wraps(self, device: Any, reports: Any) -> None:
         call = calls.Call(device)
         call.view_at("keyCacheRef", call.addresses["keyCacheRef"], 2**33, (2**32 + 64, 32, 8, 1))
         assert call.run() == 0
         call.check()
+        found = reports.take()
+        assert {(report["check"], report["kind"]) for report in found} == {("mem", "wrapped_offset")}
+        assert found[0]["text"] == (
+            "token 1: element 4294967368 of tensor keyCacheRef is beyond the kernel's 32 bits, which leave element 72: "
+            "that one is overwritten"
+        )
 
-    def test_the_limit_wraps(self, device: Any) -> None:
+    def test_the_limit_wraps(self, device: Any, reports: Any) -> None:
         """B*S = 2^32 + 4 with B = 2 allows 4 slots only."""
         call = calls.Call(device, tokens=4, slots=(1, 3, 4, 7))
         half = 2**31 + 2
         call.view_at("keyCacheRef", call.addresses["keyCacheRef"], 1, (0, 32, 8, 1), dims=(2, 2, half, 8))
         call.view_at("keyScaleCacheRef", call.addresses["keyScaleCacheRef"], 1, (0, 4, 1, 1), dims=(2, 2, half, 1))
         assert call.run() == 0
+        (report,) = reports.take()
+        assert (report["check"], report["kind"]) == ("mem", "wrapped_limit")
+        assert report["text"].startswith("the caches have 4294967300 slots, of which the kernel's 32 bits leave 4: ")
         call.check(tokens=[0, 1])
 
     @pytest.mark.usefixtures("reports")

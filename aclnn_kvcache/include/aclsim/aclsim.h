@@ -77,8 +77,8 @@ int aclsim_set_profile(const char *text);
    into the queue of aclsim_next_report. The file begins with a line that says versions, process and checks. */
 int aclsim_set_checks(const char *text);
 
-/* What this thread makes from now on is for: a text of at most 39 characters of ASCII that reports give with a thing. NULL
-   and "" take it away. */
+/* What this thread makes from now on is for: a text that reports give with a thing. At most 39 characters of ASCII are
+   kept, and others and quotes become question marks. NULL and "" take it away. */
 void aclsim_label(const char *text);
 
 /* Number of reports that wait to be read. The queue holds 1024; while it is full, new reports do not enter it, and a gap

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/checks.h"
 #include "core/event.h"
 
 #include <stdatomic.h>
 
 #include "api.h"
+#include "core/checks.h"
 
 #define KNOWN_FLAGS                                                                                         \
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | \

@@ -101,7 +101,8 @@ SIM_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "N is %zu words; expected at most memSize, which is %zu bytes", N,
             memSize);
     }
-    fill f = {__func__, {.name = "ptr", .access = SIM_WRITE, .address = ptr, .bytes = N * sizeof value}, value, sizeof value};
+    fill f = {__func__, {.name = "ptr", .access = SIM_WRITE, .address = ptr, .bytes = N * sizeof value}, value,
+        sizeof value};
     return fill_now(&f);
 }
 

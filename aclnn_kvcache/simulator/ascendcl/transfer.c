@@ -93,8 +93,7 @@ static size_t within(size_t start, size_t width, size_t allowed)
     return width < left ? width : left;
 }
 
-/* What the check of initialisation knows of the memory that was moved. Reading nothing but bytes that were never written
-   is no result of anything; gaps among those that were are. */
+/* What the check of initialisation knows of the memory that was moved. */
 static void mark_moved(const transfer *t, size_t row, size_t width)
 {
     char *dst = (char *)t->dst.address + row * t->dst_pitch;
@@ -106,6 +105,7 @@ static void mark_moved(const transfer *t, size_t row, size_t width)
     }
 }
 
+/* Nothing but bytes that were never written is no result of anything; gaps among those that were are usual. */
 static void report_unwritten(const transfer *t, size_t allowed)
 {
     for (size_t row = 0; row < t->height; ++row) {

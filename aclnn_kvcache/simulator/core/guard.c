@@ -29,7 +29,8 @@ static void report(const sim_block *block, const char *function, size_t distance
 {
     char origin[SIM_ORIGIN_BYTES];
     sim_origin_describe(&block->origin, origin);
-    sim_report(SIM_CHECK_MEM, "guard_overwritten", function, "somebody wrote to %p, %zu bytes %s the %zu bytes at %p (%s)",
+    sim_report(SIM_CHECK_MEM, "guard_overwritten", function,
+        "somebody wrote to %p, %zu bytes %s the %zu bytes at %p (%s)",
         (void *)(block->start + (side[0] == 'b' ? block->asked + distance : -distance)), distance, side, block->asked,
         (void *)block->start, origin);
 }

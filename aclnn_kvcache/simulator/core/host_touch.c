@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that the handler does is safe in one: it formats by hand, tries its lock and never waits for it. What comes
-   next is whatever would have come without it: the handler that was there, else the default action. */
+/* Everything that the handler does is safe in one: it formats by hand, tries its lock and never waits for it. What
+   comes next is whatever would have come without it: the handler that was there, else the default action. */
 #include "core/host_touch.h"
 
 #include <pthread.h>
@@ -41,14 +41,25 @@ static void put_number(line *l, uintptr_t number, unsigned radix)
     put(l, &digits[i]);
 }
 
+static void put_distance(line *l, const sim_block *b, uintptr_t address)
+{
+    put(l, ", ");
+    if (address - b->start < b->asked) {
+        put(l, "byte ");
+        put_number(l, address - b->start, 10);
+        put(l, " of");
+    } else if (address < b->start) {
+        put_number(l, b->start - address, 10);
+        put(l, " bytes in front of");
+    } else {
+        put_number(l, address - b->start - b->asked, 10);
+        put(l, " bytes behind");
+    }
+}
+
 static void put_block(line *l, const sim_block *b, uintptr_t address)
 {
-    int is_inside = address - b->start < b->asked;
-    put(l, ", ");
-    put(l, is_inside ? "byte " : "");
-    put_number(l, is_inside ? address - b->start : address < b->start ? b->start - address : address - b->start - b->asked,
-        10);
-    put(l, is_inside ? " of" : address < b->start ? " bytes in front of" : " bytes behind");
+    put_distance(l, b, address);
     put(l, " the ");
     put_number(l, b->asked, 10);
     put(l, " bytes at ");

@@ -35,7 +35,9 @@ SIM_EXPORT void aclsim_label(const char *text)
 {
     size_t length = 0;
     for (; text != NULL && text[length] != '\0' && length < sizeof label - 1; ++length) {
-        label[length] = isascii((unsigned char)text[length]) && isprint((unsigned char)text[length]) ? text[length] : '?';
+        const unsigned char letter = (unsigned char)text[length];
+        const int is_plain = isascii(letter) && isprint(letter) && letter != '"' && letter != '\\';
+        label[length] = is_plain ? text[length] : '?';
     }
     label[length] = '\0';
 }

@@ -55,12 +55,14 @@ static bool wraps(const row_place *row, uint64_t count, uint64_t mask)
 }
 
 /* Caches of more than 2^32 elements: the row is one of the cache, but another. */
-static void report_wrap(const row_place *to, uint64_t mask)
+static void report_wrap(const row_place *to, uint64_t mask, uint64_t token)
 {
     if ((to->offset & mask) != to->offset) {
         sim_report(SIM_CHECK_MEM, "wrapped_offset", SCATTER_NAME,
-                   "element %llu of tensor %s is beyond the kernel's 32 bits, which leave element %llu: that one is "
-                   "overwritten", (unsigned long long)to->offset, to->of->name, (unsigned long long)(to->offset & mask));
+                   "token %llu: element %llu of tensor %s is beyond the kernel's 32 bits, which leave element %llu: that "
+                   "one is overwritten",
+                   (unsigned long long)token, (unsigned long long)to->offset, to->of->name,
+                   (unsigned long long)(to->offset & mask));
     }
 }
 
@@ -91,7 +93,7 @@ static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_
                               cache->strides[3] & work->mask};
         const row_place from = {source, token * source->strides[0] + head * source->strides[1],
                                 source->strides[2] & work->mask};
-        report_wrap(&to, work->mask);
+        report_wrap(&to, work->mask, token);
         if (!move_row(&to, &from, row_elements, work->mask)) {
             return false;
         }
@@ -167,9 +169,15 @@ static aclError run(const op_launch *launch)
         return work.tokens == 0 ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
     }
     const int64_t *cache = tensors[KEY_CACHE].dims;
-    const uint64_t limit = (uint64_t)cache[0] * (uint64_t)cache[2] & work.mask;
+    const uint64_t cache_slots = (uint64_t)cache[0] * (uint64_t)cache[2];
+    const uint64_t limit = cache_slots & work.mask;
     aclError fault = ACL_SUCCESS;
 
+    if (limit != cache_slots) {
+        sim_report(SIM_CHECK_MEM, "wrapped_limit", SCATTER_NAME,
+                   "the caches have %llu slots, of which the kernel's 32 bits leave %llu: the others are skipped",
+                   (unsigned long long)cache_slots, (unsigned long long)limit);
+    }
     work.block_size = (uint64_t)cache[2] & work.mask;
     work.slots = scatter_read_slots(&work.operands[SLOT_MAPPING], work.tokens, limit, work.mask, &fault);
     if (work.slots == NULL) {
