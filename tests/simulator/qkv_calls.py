@@ -43,8 +43,8 @@ class Attributes(NamedTuple):
 class Device(scatter_calls.Device):
     operator = "aclnnQkvRmsNormRopeCacheWithKScale"
 
-    def __init__(self, sim: Any) -> None:
-        super().__init__(sim)
+    def __init__(self, sim: Any, init: bool = True) -> None:
+        super().__init__(sim, init)
         self.arrays: list[int] = []
 
     def close(self) -> None:

@@ -88,6 +88,7 @@ class TestPhase2:
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
         assert device.counter("ACLSIM_REPORTS") == misuses + 2
 
+    @pytest.mark.provokes("api:unknown_handle")
     def test_a_stream_that_is_none(self, device: Any) -> None:
         executor, size, workspace = ready(device, calls.Call(device))
         phase2 = device.sim.aclnnScatterPaKvCacheWithKScale
@@ -242,6 +243,7 @@ class TestCache:
         executor, size, workspace = ready(device, call)
         assert device.sim.aclSetAclOpExecutorRepeatable(executor) == 0
         assert device.phase2(executor, size, workspace) == 0
+        assert device.synchronize() == 0
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
         assert not is_cached(device, call)
 
@@ -339,6 +341,7 @@ class TestCache:
         assert device.synchronize() == 0
         assert is_cached(device, call)
 
+    @pytest.mark.usefixtures("reports")
     def test_a_failed_launch_leaves_nothing(self, device: Any) -> None:
         call = fresh_view_call(device)
         executor, size, workspace = ready(device, call)

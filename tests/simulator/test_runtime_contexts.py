@@ -68,12 +68,14 @@ def test_a_thread_starts_without_a_context(rt: Runtime) -> None:
         ("aclrtGetMemInfo", (1, ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))),
     ],
 )
+@pytest.mark.usefixtures("reports")
 def test_what_needs_a_context(rt: Runtime, name: str, arguments: tuple[Any, ...]) -> None:
     code, message = in_thread(lambda: (rt.code(name, *arguments), rt.message()))
     assert code == 107002
     assert f"{name} failed with 107002" in message
 
 
+@pytest.mark.provokes("api:destroyed_handle")
 def test_the_primary_context_is_counted(rt: Runtime) -> None:
     def active() -> int:
         return int(rt.out("aclrtGetPrimaryCtxState", ctypes.c_int32, 0, None, first=False))
@@ -113,6 +115,7 @@ def test_force_drops_work_and_memory(rt: Runtime) -> None:
     rt.ok("aclrtFreeHost", host)
 
 
+@pytest.mark.provokes("api:destroyed_handle", "api:unknown_handle")
 def test_explicit_contexts(rt: Runtime) -> None:
     assert rt.code("aclrtCreateContext", None, 0) == 100000
     assert rt.code("aclrtDestroyContext", None) == 100000
@@ -187,6 +190,7 @@ def test_options_are_unset_until_set(rt: Runtime) -> None:
     rt.ok("aclrtDestroyContext", context)
 
 
+@pytest.mark.provokes("api:no_device")
 def test_threads_share_and_churn_contexts(rt: Runtime) -> None:
     def churn() -> list[int]:
         codes = []

@@ -190,7 +190,7 @@ def test_a_child_of_an_idle_process_may_use_the_runtime() -> None:
             os._exit(sim.aclrtSetDevice(0))
         print(os.waitpid(child, 0)[1])
     """
-    assert succeed_alone(script, reports=["api:call_before_init"]) == "0"
+    assert succeed_alone(script, init=False, reports=["api:call_before_init"]) == "0"
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(3)", "os._exit(3)"])
