@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -39,10 +40,11 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
 
 
-def output(code: str) -> str:
-    """What the code prints; it must end well and say nothing on standard error."""
+def output(code: str, *reports: str) -> str:
+    """What the code prints; it must end well and say nothing on standard error but these reports."""
     result = run(code)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, len(result.stderr.splitlines())) == (0, len(reports)), result.stderr
+    assert re.findall(r"aclsim: (\w+: \w+) in ", result.stderr) == list(reports)
     return result.stdout.strip()
 
 
@@ -93,7 +95,7 @@ def test_d9_acl_of_somebody_else_is_not_finalised() -> None:
         assert sim.aclInit(None) == 0
         with kv.Session("simulator") as s: s.scatter_pa_kv_cache_with_k_scale(**arrays())
         print(calls()[1]); print(sim.aclFinalize(), sim.aclFinalize())
-    """).splitlines() == ["0", "0 100037"]
+    """, "api: repeated_init", "api: repeated_finalize").splitlines() == ["0", "0 100037"]
 
 
 def test_a_later_user_of_acl_keeps_it() -> None:
@@ -103,7 +105,7 @@ def test_a_later_user_of_acl_keeps_it() -> None:
         assert sim.aclInit(None) == 100002
         s.close()
         print(sim.aclrtSetDevice(0), sim.aclrtResetDevice(0), sim.aclFinalize())
-    """)
+    """, "api: repeated_init")
         == "0 0 0"
     )
 
