@@ -118,6 +118,7 @@ class Stream(Resource):
             if len(self.flight.objects) < FLIGHT:
                 return
             event = self._spare_events.pop() if self._spare_events else Event(self.device)
+            self.retain(event)  # an interrupt behind the record must not destroy what the stream still has to pass
             self.device.call("aclrtRecordEvent", event.handle, self.handle)
             self._end_flight().event = event
             for flight in list(self._flights):

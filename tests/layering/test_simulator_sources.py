@@ -15,7 +15,7 @@ C11 = (
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic "
     "stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype"
 )
-POSIX = "pthread unistd sys/mman sys/stat sys/types"
+POSIX = "fcntl pthread unistd sys/mman sys/stat sys/types"
 SYSTEM = {f"{name}.h" for name in f"{C11} {POSIX}".split()}
 
 LAYERS = {"core": (), "ascendcl": ("core",), "nnopbase": ("core",), "opapi": ("core", "nnopbase")}

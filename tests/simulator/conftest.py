@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator, its C functions one by one, and the promise that no test leaves anything alive in it."""
+"""The simulator with all its checks on, its C functions one by one, and two promises: no test leaves anything alive
+in it, and none ends with a report that it did not ask for.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +16,8 @@ import pytest
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
+
+os.environ.setdefault("ACLSIM_CHECK", "all")  # in the processes that tests start, too
 
 LIVE = (
     "ACLSIM_LIVE_DEVICE_ALLOCATIONS",
@@ -38,6 +45,15 @@ class Sim:
     def counter(self, name: str) -> int:
         return int(self.aclsim_counter(self.constants[name]))
 
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports that nobody has read yet, oldest first; they are gone then."""
+        found = []
+        while size := self.aclsim_next_report(None, 0):
+            buffer = ctypes.create_string_buffer(size)
+            self.aclsim_next_report(buffer, size)
+            found.append(json.loads(buffer.value))
+        return found
+
     def live(self) -> dict[str, int]:
         """The live objects by kind, of the kinds that have any."""
         gc.collect()
@@ -56,6 +72,53 @@ def sim() -> Sim:
 def nothing_left_alive(sim: Sim) -> Iterator[None]:
     yield
     assert sim.live() == {}
+
+
+class Reports:
+    """What the checks said, for tests that provoke it."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim = sim
+
+    def take(self) -> list[dict[str, Any]]:
+        """What came since the last time, oldest first."""
+        return self._sim.reports()
+
+    def kinds(self) -> list[str]:
+        """The same as ``check:kind``."""
+        return [f"{report['check']}:{report['kind']}" for report in self.take()]
+
+
+@pytest.fixture
+def reports(sim: Sim) -> Reports:
+    """A test that has this asks for reports; every other one fails if there is any."""
+    return Reports(sim)
+
+
+@pytest.fixture
+def cheap_checks(sim: Sim, nothing_reported: None, reports: Reports) -> None:
+    """Only the checks that are on by default: stray accesses go where the device's would."""
+    sim.aclsim_set_checks(None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_reported(sim: Sim, request: pytest.FixtureRequest) -> Iterator[None]:
+    sim.aclsim_set_checks(b"all")
+    yield
+    marker = request.node.get_closest_marker("provokes")
+    found = sim.reports()
+    if marker is not None:
+        assert {f"{report['check']}:{report['kind']}" for report in found} == set(marker.args), found
+    else:
+        assert found == [] or "reports" in request.fixturenames
+
+
+@pytest.fixture
+def initialised(sim: Sim) -> Iterator[Sim]:
+    """ACL initialised, for tests that call the runtime's functions themselves."""
+    assert sim.aclInit(None) == 0
+    yield sim
+    assert sim.aclFinalizeReference(None) == 0
 
 
 @pytest.fixture

@@ -43,14 +43,14 @@ class Attributes(NamedTuple):
 class Device(scatter_calls.Device):
     operator = "aclnnQkvRmsNormRopeCacheWithKScale"
 
-    def __init__(self, sim: Any) -> None:
-        super().__init__(sim)
+    def __init__(self, sim: Any, init: bool = True) -> None:
+        super().__init__(sim, init)
         self.arrays: list[int] = []
 
     def close(self) -> None:
-        super().close()
         for array in self.arrays:
             assert self.sim.aclDestroyIntArray(array) == 0
+        super().close()
 
     def int_array(self, values: Sequence[int]) -> int:
         handle = self.sim.aclCreateIntArray(scatter_calls.int64s(values), len(values))

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,14 @@ class Runtime:
 class _Task(ctypes.Structure):
     _RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
     _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    _fields_ = (("name", ctypes.c_char_p), ("run", _RUN), ("release", _RELEASE), ("arg", ctypes.c_void_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("run", _RUN),
+        ("release", _RELEASE),
+        ("arg", ctypes.c_void_p),
+        ("uses", ctypes.c_void_p),
+        ("use_count", ctypes.c_size_t),
+    )
 
 
 class Kernels:
@@ -85,7 +94,7 @@ class Kernels:
         def released(_: Any) -> None:
             self.released += 1
 
-        task = _Task(b"test_kernel", _Task._RUN(run), _Task._RELEASE(released), None)
+        task = _Task(b"test_kernel", _Task._RUN(run), _Task._RELEASE(released))
         self._kept.append(task)
         return int(self._enqueue(stream, task, 1))
 
@@ -93,8 +102,10 @@ class Kernels:
         return self.launch(stream, lambda _: code)
 
 
-def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it."""
+def run_alone(script: str, init: bool | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own, with ``rt`` and ``sim`` in it. It begins with ACL initialised, unless it
+    sees to that itself.
+    """
     head = """
         import ctypes, os, sys, threading, time
         from runtime_calls import *
@@ -103,7 +114,10 @@ def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
         sim = Sim()
         rt = Runtime(sim)
     """
-    code = textwrap.dedent(head) + textwrap.dedent(script)
+    if init is None:
+        init = not re.search("aclInit|Session", script)
+    first = "sim.aclInit(None)\n" if init else ""
+    code = textwrap.dedent(head) + first + textwrap.dedent(script)
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -115,8 +129,10 @@ def run_alone(script: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def succeed_alone(script: str, **environ: str) -> str:
-    """Like run_alone; must end well and say nothing on standard error. The result is its output."""
-    done = run_alone(script, **environ)
-    assert (done.returncode, done.stderr) == (0, "")
+def succeed_alone(script: str, init: bool | None = None, reports: Sequence[str] = (), **environ: str) -> str:
+    """Like run_alone; must end well and say nothing on standard error but these reports. The result is its output."""
+    done = run_alone(script, init, **environ)
+    found = re.findall(r"^aclsim: (\w+): (\w+) in .*\n", done.stderr, re.M)
+    rest = re.sub(r"^aclsim: (\w+): (\w+) in .*\n", "", done.stderr, flags=re.M)
+    assert (done.returncode, rest, [":".join(pair) for pair in found]) == (0, "", list(reports))
     return done.stdout.strip()

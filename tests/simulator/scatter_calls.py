@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,14 +36,21 @@ class Functions:
 
 
 class Device:
-    """Device 0 for one test: what it made is given back by ``close``."""
+    """Device 0 for one test, with ACL initialised: what it made is given back by ``close``."""
 
     operator = "aclnnScatterPaKvCacheWithKScale"
+    _open = 0  # devices of all threads: the first initialises ACL, the last finalises it
+    _lock = threading.Lock()
 
-    def __init__(self, sim: Any) -> None:
+    def __init__(self, sim: Any, init: bool = True) -> None:
         self.sim = Functions(sim)
         self.memory: list[int] = []
         self.tensors: list[int] = []
+        self._init = init
+        with Device._lock:
+            if Device._open == 0 and init:
+                assert self.sim.aclInit(None) == 0
+            Device._open += init
         assert self.sim.aclrtSetDevice(0) == 0
         stream = ctypes.c_void_p()
         assert self.sim.aclrtCreateStream(ctypes.byref(stream)) == 0
@@ -57,6 +65,10 @@ class Device:
         for address in self.memory:
             assert self.sim.aclrtFree(address) == 0
         assert self.sim.aclrtResetDevice(0) == 0
+        with Device._lock:
+            Device._open -= self._init
+            if Device._open == 0 and self._init:
+                assert self.sim.aclFinalizeReference(None) == 0
 
     def message(self) -> str | None:
         text = self.sim.aclGetRecentErrMsg()

@@ -34,6 +34,7 @@ def faulty(session: kv.Session, good: dict[str, kv.DeviceArray]) -> dict[str, kv
     return {**good, "value_cache": session.borrow_array(64, (4, 2, 4, 16), E4M3)}
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_late_fault_lists_the_launches_since_the_last_good_synchronise(session: kv.Session) -> None:
     good = arguments(session)
     session.scatter_pa_kv_cache_with_k_scale(**good)
@@ -65,6 +66,7 @@ def test_a_late_fault_lists_the_launches_since_the_last_good_synchronise(session
     assert f"the only launch since the last good synchronise is {SCATTER} (launch 5)" in str(again.value)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_fault_seen_by_an_event_lists_the_launches_too(session: kv.Session) -> None:
     session.scatter_pa_kv_cache_with_k_scale(**faulty(session, arguments(session)))
     event = session.create_event()
@@ -78,6 +80,7 @@ def test_a_fault_seen_by_an_event_lists_the_launches_too(session: kv.Session) ->
     assert [[launch.number for launch in error.launches] for error in caught] == [[1]]
 
 
+@pytest.mark.usefixtures("reports")
 def test_blocking_mode_blames_the_call_that_made_the_fault() -> None:
     with kv.Session(backend="simulator", blocking=True) as session:
         good = arguments(session)
@@ -92,6 +95,7 @@ def test_blocking_mode_blames_the_call_that_made_the_fault() -> None:
         session.scatter_pa_kv_cache_with_k_scale(**good)
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize(("text", "blocks"), [("1", True), ("0", False), ("", False)])
 def test_the_environment_makes_sessions_blocking(
     monkeypatch: pytest.MonkeyPatch, sim: Any, text: str, blocks: bool

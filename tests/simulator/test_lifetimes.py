@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -38,10 +39,11 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
 
 
-def output(code: str) -> str:
-    """What the code prints; it must end well and say nothing on standard error."""
+def output(code: str, *reports: str) -> str:
+    """What the code prints; it must end well and say nothing on standard error but these reports."""
     result = run(code)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, len(result.stderr.splitlines())) == (0, len(reports)), result.stderr
+    assert re.findall(r"aclsim: (\w+: \w+) in ", result.stderr) == list(reports)
     return result.stdout.strip()
 
 
@@ -61,7 +63,7 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     with device.bound():
         executor = Executor(device, API, session.stream.descriptors.native([*arrays, None]))
     assert (executor.workspace_size > 0) == sized
-    launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_MISUSES")
+    launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_REPORTS")
     with device.bound():
         executor.run(session.stream)
         with pytest.raises(kv.ExecutorConsumedError, match="already consumed"):
@@ -69,7 +71,7 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     executor.close()
     session.stream.synchronize()
     assert sim.counter("ACLSIM_KERNEL_LAUNCHES") - launches == sized
-    assert sim.counter("ACLSIM_MISUSES") == misuses
+    assert sim.counter("ACLSIM_REPORTS") == misuses
 
 
 def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) -> None:
@@ -94,7 +96,7 @@ def test_d9_acl_of_somebody_else_is_not_finalised() -> None:
         assert sim.aclInit(None) == 0
         with kv.Session("simulator") as s: s.scatter_pa_kv_cache_with_k_scale(**arrays())
         print(calls()[1]); print(sim.aclFinalize(), sim.aclFinalize())
-    """).splitlines() == ["0", "0 100037"]
+    """, "api: repeated_init", "api: repeated_finalize").splitlines() == ["0", "0 100037"]
 
 
 def test_a_later_user_of_acl_keeps_it() -> None:
@@ -104,7 +106,7 @@ def test_a_later_user_of_acl_keeps_it() -> None:
         assert sim.aclInit(None) == 100002
         s.close()
         print(sim.aclrtSetDevice(0), sim.aclrtResetDevice(0), sim.aclFinalize())
-    """)
+    """, "api: repeated_init")
         == "0 0 0"
     )
 
@@ -211,6 +213,7 @@ def test_closing_a_session_closes_what_it_made() -> None:
     assert session.closed
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_fault_nobody_waited_for_is_raised_by_close() -> None:
     session = kv.Session("simulator")
     arrays = scatter_arguments(session, 2)
@@ -221,6 +224,7 @@ def test_a_fault_nobody_waited_for_is_raised_by_close() -> None:
     assert session.closed
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_device_that_hangs_can_be_abandoned(sim: Any) -> None:
     session = kv.Session("simulator")
     arrays = scatter_arguments(session, 2)

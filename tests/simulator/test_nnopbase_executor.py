@@ -61,16 +61,18 @@ class TestPhase2:
         assert "workspace is nullptr" in text
         assert "161001" in text
 
+    @pytest.mark.usefixtures("reports")
     def test_a_small_workspace_launches_and_is_reported(self, device: Any) -> None:
         call = calls.Call(device)
         executor, _, _ = ready(device, call)
-        misuses, launches = device.counter("ACLSIM_MISUSES"), device.counter("ACLSIM_KERNEL_LAUNCHES")
+        misuses, launches = device.counter("ACLSIM_REPORTS"), device.counter("ACLSIM_KERNEL_LAUNCHES")
         assert device.phase2(executor, 0, None) == 0
         assert device.synchronize() == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches + 1
         call.check()
 
+    @pytest.mark.usefixtures("reports")
     @pytest.mark.parametrize("empty", [False, True])
     def test_a_second_use(self, device: Any, empty: bool) -> None:
         """Case D6."""
@@ -78,30 +80,32 @@ class TestPhase2:
         if empty:
             call.tensors["slotMapping"] = device.tensor((0,), calls.INT32, None)
         executor, size, workspace = ready(device, call) if not empty else (device.phase1(call.handles)[2], 0, None)
-        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_MISUSES")
+        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_REPORTS")
         assert device.phase2(executor, size, workspace) == 0
         assert device.phase2(executor, size, workspace) == 561000
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches + (0 if empty else 1)
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 2
+        assert device.counter("ACLSIM_REPORTS") == misuses + 2
 
+    @pytest.mark.provokes("api:unknown_handle")
     def test_a_stream_that_is_none(self, device: Any) -> None:
         executor, size, workspace = ready(device, calls.Call(device))
         phase2 = device.sim.aclnnScatterPaKvCacheWithKScale
         assert phase2(workspace, size, executor, 0x1234) == 561000
         assert device.message() is not None
 
+    @pytest.mark.usefixtures("reports")
     def test_a_tensor_destroyed_before_it(self, device: Any) -> None:
         call = calls.Call(device)
         executor, size, workspace = ready(device, call)
         device.destroy(call.tensors["value"])
         replacement = device.tensor((3, 2, 8), calls.E4M3FN, call.addresses["value"])
-        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_MISUSES")
+        launches, misuses = device.counter("ACLSIM_KERNEL_LAUNCHES"), device.counter("ACLSIM_REPORTS")
         assert replacement != call.tensors["value"]
         assert device.phase2(executor, size, workspace) == 561000
         assert device.counter("ACLSIM_KERNEL_LAUNCHES") == launches
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         call.check(tokens=[])
 
     def test_tensors_may_go_right_after_it(self, device: Any) -> None:
@@ -129,12 +133,13 @@ class TestPhase2:
 
 
 class TestDestroy:
+    @pytest.mark.usefixtures("reports")
     def test_null_and_unused(self, device: Any) -> None:
         assert device.sim.aclDestroyAclOpExecutor(None) == 561103
         executor, _, _ = ready(device, calls.Call(device))
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses
+        assert device.counter("ACLSIM_REPORTS") == misuses
         assert device.phase2(executor) == 561000
 
 
@@ -238,6 +243,7 @@ class TestCache:
         executor, size, workspace = ready(device, call)
         assert device.sim.aclSetAclOpExecutorRepeatable(executor) == 0
         assert device.phase2(executor, size, workspace) == 0
+        assert device.synchronize() == 0
         assert device.sim.aclDestroyAclOpExecutor(executor) == 0
         assert not is_cached(device, call)
 
@@ -262,6 +268,7 @@ class TestCache:
         run_plain(device, call)
         np.testing.assert_array_equal(device.read(other, call.key_cache), call.expected()[0])
 
+    @pytest.mark.usefixtures("reports")
     def test_a_hit_is_used_once(self, device: Any) -> None:
         call = fresh_view_call(device)
         run_plain(device, call)
@@ -334,6 +341,7 @@ class TestCache:
         assert device.synchronize() == 0
         assert is_cached(device, call)
 
+    @pytest.mark.usefixtures("reports")
     def test_a_failed_launch_leaves_nothing(self, device: Any) -> None:
         call = fresh_view_call(device)
         executor, size, workspace = ready(device, call)
@@ -341,16 +349,17 @@ class TestCache:
         device.message()
         assert not is_cached(device, call)
 
+    @pytest.mark.usefixtures("reports")
     def test_a_destroyed_tensor_does_not_stop_a_hit(self, device: Any) -> None:
         """Its address was taken in phase 1, so CANN launches; reported all the same."""
         call = fresh_view_call(device)
         run_plain(device, call)
         executor, size, workspace = ready(device, call)
         device.destroy(call.tensors["value"])
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert device.phase2(executor, size, workspace) == 0
         assert device.synchronize() == 0
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
 
 
 def _base(device: Any, call: Any, name: str) -> int:

@@ -20,6 +20,7 @@ def size_of(getter: Any, handle: Any) -> int:
     return size.value
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize(
     ("name", "ctype"), [("Int", ctypes.c_int64), ("Float", ctypes.c_float), ("Bool", ctypes.c_bool)]
 )
@@ -33,11 +34,11 @@ def test_arrays(sim: Any, name: str, ctype: Any) -> None:
     assert [size_of(getter, handle) for handle in handles] == [3, 0, 0]
     assert getter(None, ctypes.byref(ctypes.c_uint64())) == 161001
     assert getter(handles[0], None) == 161001
-    misuses = live(sim, "ACLSIM_MISUSES")
+    misuses = live(sim, "ACLSIM_REPORTS")
     assert [destroy(handle) for handle in (*handles, None)] == [0] * 4
-    assert live(sim, "ACLSIM_MISUSES") == misuses
+    assert live(sim, "ACLSIM_REPORTS") == misuses
     assert destroy(handles[0]) == 0
-    assert live(sim, "ACLSIM_MISUSES") == misuses + 1
+    assert live(sim, "ACLSIM_REPORTS") == misuses + 1
     assert live(sim, "ACLSIM_LIVE_HOLDERS") == before
 
 
@@ -54,6 +55,7 @@ def test_scalars(sim: Any) -> None:
     assert sim.aclCreateScalar(None, 0) is None
 
 
+@pytest.mark.usefixtures("reports")
 def test_destroying_a_list_destroys_its_members(sim: Any) -> None:
     tensors, holders = live(sim, "ACLSIM_LIVE_TENSORS"), live(sim, "ACLSIM_LIVE_HOLDERS")
     members = [sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None) for _ in range(2)]
@@ -63,31 +65,33 @@ def test_destroying_a_list_destroys_its_members(sim: Any) -> None:
     scalar_list = sim.aclCreateScalarList((ctypes.c_void_p * 2)(*scalars), 2)
     assert size_of(sim.aclGetTensorListSize, tensor_list) == 3
     assert size_of(sim.aclGetScalarListSize, scalar_list) == 2
-    misuses = live(sim, "ACLSIM_MISUSES")
+    misuses = live(sim, "ACLSIM_REPORTS")
     assert sim.aclDestroyTensorList(tensor_list) == 0
     assert sim.aclDestroyScalarList(scalar_list) == 0
-    assert live(sim, "ACLSIM_MISUSES") == misuses
+    assert live(sim, "ACLSIM_REPORTS") == misuses
     assert live(sim, "ACLSIM_LIVE_TENSORS") == tensors
     assert live(sim, "ACLSIM_LIVE_HOLDERS") == holders
     assert sim.aclDestroyTensor(members[0]) == 0
-    assert live(sim, "ACLSIM_MISUSES") == misuses + 1
+    assert live(sim, "ACLSIM_REPORTS") == misuses + 1
     assert sim.aclDestroyTensorList(None) == 0
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_list_of_a_destroyed_member_is_reported_once(sim: Any) -> None:
     member = sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None)
     tensor_list = sim.aclCreateTensorList((ctypes.c_void_p * 1)(member), 1)
-    misuses = live(sim, "ACLSIM_MISUSES")
+    misuses = live(sim, "ACLSIM_REPORTS")
     assert sim.aclDestroyTensor(member) == 0
     assert sim.aclDestroyTensorList(tensor_list) == 0
-    assert live(sim, "ACLSIM_MISUSES") == misuses + 1
+    assert live(sim, "ACLSIM_REPORTS") == misuses + 1
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_handle_of_another_kind_is_none(sim: Any) -> None:
     array = sim.aclCreateIntArray(None, 0)
-    misuses = live(sim, "ACLSIM_MISUSES")
+    misuses = live(sim, "ACLSIM_REPORTS")
     assert sim.aclDestroyTensor(array) == 0
-    assert live(sim, "ACLSIM_MISUSES") == misuses + 1
+    assert live(sim, "ACLSIM_REPORTS") == misuses + 1
     assert size_of(sim.aclGetIntArraySize, array) == 0, "still there"
     assert sim.aclDestroyIntArray(array) == 0
 

@@ -204,9 +204,10 @@ def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
         assert "107002" in text
 
 
+@pytest.mark.usefixtures("reports")
 def test_objects_that_are_gone_are_reported(device: Any) -> None:
     call = calls.Call(device).prepare()
-    misuses = device.counter("ACLSIM_MISUSES")
+    misuses = device.counter("ACLSIM_REPORTS")
     heads = device.int_array((2, 1, 1))
     device.arrays.remove(heads)
     assert device.sim.aclDestroyIntArray(heads) == 0
@@ -215,7 +216,7 @@ def test_objects_that_are_gone_are_reported(device: Any) -> None:
     handles = call.handles
     device.destroy(handles[0])
     assert device.phase1(handles, call.attributes)[0] == 561103
-    assert device.counter("ACLSIM_MISUSES") == misuses + 2
+    assert device.counter("ACLSIM_REPORTS") == misuses + 2
 
 
 def test_null_layouts_mean_tokens_in_and_heads_out(device: Any) -> None:

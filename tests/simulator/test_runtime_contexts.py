@@ -15,7 +15,7 @@ POINTER = ctypes.c_void_p
 
 
 @pytest.fixture
-def rt(sim: Any) -> Runtime:
+def rt(initialised: Any, sim: Any) -> Runtime:
     runtime = Runtime(sim)
     runtime.message()
     return runtime
@@ -68,12 +68,14 @@ def test_a_thread_starts_without_a_context(rt: Runtime) -> None:
         ("aclrtGetMemInfo", (1, ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))),
     ],
 )
+@pytest.mark.usefixtures("reports")
 def test_what_needs_a_context(rt: Runtime, name: str, arguments: tuple[Any, ...]) -> None:
     code, message = in_thread(lambda: (rt.code(name, *arguments), rt.message()))
     assert code == 107002
     assert f"{name} failed with 107002" in message
 
 
+@pytest.mark.provokes("api:destroyed_handle")
 def test_the_primary_context_is_counted(rt: Runtime) -> None:
     def active() -> int:
         return int(rt.out("aclrtGetPrimaryCtxState", ctypes.c_int32, 0, None, first=False))
@@ -100,6 +102,7 @@ def test_force_drops_all_references(rt: Runtime) -> None:
     assert rt.code("aclrtResetDevice", 1) == 507007
 
 
+@pytest.mark.usefixtures("reports")
 def test_force_drops_work_and_memory(rt: Runtime) -> None:
     rt.ok("aclrtSetDevice", 0)
     stream, memory, host = rt.stream(), rt.malloc(64), rt.malloc_host()
@@ -112,6 +115,7 @@ def test_force_drops_work_and_memory(rt: Runtime) -> None:
     rt.ok("aclrtFreeHost", host)
 
 
+@pytest.mark.provokes("api:destroyed_handle", "api:unknown_handle")
 def test_explicit_contexts(rt: Runtime) -> None:
     assert rt.code("aclrtCreateContext", None, 0) == 100000
     assert rt.code("aclrtDestroyContext", None) == 100000
@@ -131,6 +135,7 @@ def test_explicit_contexts(rt: Runtime) -> None:
     rt.ok("aclrtDestroyContext", one)
 
 
+@pytest.mark.provokes("api:stream_of_another_context", "sync:destroyed_in_flight")
 def test_a_stream_works_in_its_context_only(rt: Runtime) -> None:
     first = rt.out("aclrtCreateContext", POINTER, 0)
     stream, event = rt.stream(), rt.event()
@@ -148,6 +153,7 @@ def test_a_stream_works_in_its_context_only(rt: Runtime) -> None:
         rt.ok("aclrtDestroyContext", context)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_reset_ends_everything_of_the_device_after_its_work(rt: Runtime) -> None:
     explicit = rt.out("aclrtCreateContext", POINTER, 0)
     rt.ok("aclrtSetDevice", 0)
@@ -168,6 +174,7 @@ def test_a_reset_ends_everything_of_the_device_after_its_work(rt: Runtime) -> No
     rt.ok("aclrtResetDevice", 0)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_reset_ends_waits_for_events_that_nobody_can_record(rt: Runtime) -> None:
     rt.ok("aclrtSetDevice", 0)
     rt.ok("aclrtStreamWaitEvent", rt.stream(), rt.event())
@@ -185,6 +192,7 @@ def test_options_are_unset_until_set(rt: Runtime) -> None:
     rt.ok("aclrtDestroyContext", context)
 
 
+@pytest.mark.provokes("api:no_device")
 def test_threads_share_and_churn_contexts(rt: Runtime) -> None:
     def churn() -> list[int]:
         codes = []

@@ -23,7 +23,7 @@ class Buffers:
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
@@ -43,6 +43,7 @@ def at(rt: Runtime) -> Iterator[Buffers]:
     rt.code("aclrtFreeHost", buffers.pinned)
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize(("name", "rest"), COPIES)
 def test_checks_in_order(rt: Runtime, at: Buffers, name: str, rest: tuple[Any, ...]) -> None:
     def copy(dst: Any, most: int, src: Any, count: int, kind: int) -> int:
@@ -62,6 +63,7 @@ def test_checks_in_order(rt: Runtime, at: Buffers, name: str, rest: tuple[Any, .
     assert copy(at.pinned, 8, at.device - 4, 8, D2H) == 107000
 
 
+@pytest.mark.provokes("api:copy_kind_mismatch")
 def test_synchronous_copies_take_any_kind(rt: Runtime, at: Buffers) -> None:
     for kind in range(6):
         at.pageable.raw = bytes([kind + 1]) * SIZE
@@ -95,6 +97,7 @@ def test_pinned_memory_is_read_when_the_task_runs(rt: Runtime, at: Buffers, name
     assert rt.read(at.device, SIZE) == b"\2" * SIZE
 
 
+@pytest.mark.usefixtures("reports")
 def test_staged_copies_read_at_once(rt: Runtime, at: Buffers) -> None:
     rt.sim.aclsim_hold_streams()
     at.pageable.raw = b"x" * SIZE
@@ -132,6 +135,7 @@ def test_kinds_of_asynchronous_copies(rt: Runtime, at: Buffers) -> None:
         assert rt.code("aclrtMemcpyAsync", at.pageable, SIZE, at.pinned, SIZE, kind, None) == 207000
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize("gone", ["device", "pinned"])
 def test_memory_freed_before_the_copy_runs_is_a_fault(rt: Runtime, at: Buffers, gone: str) -> None:
     rt.sim.aclsim_hold_streams()
@@ -145,6 +149,7 @@ def test_memory_freed_before_the_copy_runs_is_a_fault(rt: Runtime, at: Buffers, 
     assert rt.read(at.other, SIZE) == b"\x09" * SIZE
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_fill_of_freed_memory_is_a_fault(rt: Runtime, at: Buffers) -> None:
     rt.sim.aclsim_hold_streams()
     rt.ok("aclrtMemsetAsync", at.device, SIZE, 9, SIZE, None)
@@ -153,6 +158,7 @@ def test_a_fill_of_freed_memory_is_a_fault(rt: Runtime, at: Buffers) -> None:
     assert rt.code("aclrtSynchronizeDevice") == 507899
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_pageable_copy_tells_the_fault_of_its_stream(rt: Runtime, at: Buffers) -> None:
     rt.sim.aclsim_hold_streams()
     rt.ok("aclrtMemsetAsync", at.device, SIZE, 9, SIZE, None)
@@ -179,6 +185,7 @@ def test_devices_reach_each_other_when_enabled(rt: Runtime, at: Buffers) -> None
     rt.ok("aclrtFree", far)
 
 
+@pytest.mark.usefixtures("reports")
 def test_rows(rt: Runtime, at: Buffers) -> None:
     rt.write(at.device, b"." * SIZE)
     at.pageable.raw = b"0123456789" + bytes(SIZE - 10)

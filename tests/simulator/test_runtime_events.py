@@ -17,7 +17,7 @@ SYNC, TIME_LINE = 1, 8
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
@@ -36,6 +36,7 @@ def test_flags(rt: Runtime, name: str, flag: int, code: int) -> None:
     assert rt.code(name, ctypes.byref(ctypes.c_void_p()), flag) == code
 
 
+@pytest.mark.provokes("api:destroyed_handle", "api:unknown_handle")
 def test_null_and_stale(rt: Runtime) -> None:
     event = rt.event()
     rt.ok("aclrtDestroyEvent", event)
@@ -100,6 +101,7 @@ def test_older_families_wait_for_a_record_to_come(rt: Runtime) -> None:
     assert rt.out("aclrtQueryEventWaitStatus", ctypes.c_int, event, first=False) == 0
 
 
+@pytest.mark.provokes("sync:wait_without_record")
 def test_the_newest_family_waits_for_what_was_recorded(rt: Runtime) -> None:
     stream = rt.stream()
     rt.ok("aclrtStreamWaitEvent", stream, rt.event(EX, SYNC))
@@ -120,12 +122,13 @@ def test_reset_makes_an_event_unrecorded(rt: Runtime) -> None:
 def test_resetting_a_plain_event_is_a_misuse() -> None:
     done = run_alone("""
         sim.aclrtSetDevice(0)
-        print(sim.aclrtResetEvent(rt.event(), None), rt.counter("ACLSIM_MISUSES"))
+        print(sim.aclrtResetEvent(rt.event(), None), rt.counter("ACLSIM_REPORTS"))
     """)
     assert done.stdout.split() == ["0", "1"]
-    assert "undefined use of aclrtResetEvent" in done.stderr
+    assert "aclsim: api: event_not_resettable in aclrtResetEvent" in done.stderr
 
 
+@pytest.mark.provokes("sync:destroyed_in_flight", "sync:wait_without_record")
 def test_a_wait_on_a_destroyed_event_ends(rt: Runtime) -> None:
     stream, event = rt.stream(), rt.event()
     rt.ok("aclrtStreamWaitEvent", stream, event)
@@ -176,6 +179,7 @@ def elapsed(rt: Runtime, start: int | None, end: int | None) -> tuple[int, float
     return rt.code("aclrtEventElapsedTime", ctypes.byref(value), start, end), value.value
 
 
+@pytest.mark.provokes("sync:time_before_synchronise")
 def test_elapsed_time(rt: Runtime) -> None:
     start, end, silent = rt.event(), rt.event(EX, SYNC | TIME_LINE), rt.event(WITH_FLAG, SYNC)
     assert elapsed(rt, start, end) == (507000, -1)

@@ -12,25 +12,29 @@ from runtime_calls import Runtime, run_alone, succeed_alone
 
 
 @pytest.fixture
-def rt(sim: Any) -> Runtime:
+def rt(initialised: Any, sim: Any) -> Runtime:
     return Runtime(sim)
 
 
 @pytest.mark.parametrize(
-    ("calls", "codes"),
+    ("calls", "codes", "reports"),
     [
-        ("init init finalize finalize", [0, 100002, 0, 100037]),
-        ("finalize finalize init finalize", [0, 100037, 0, 0]),
-        ("init finalize init finalize", [0, 0, 0, 0]),
-        ("init finalize", [0, 0]),
+        (
+            "init init finalize finalize",
+            [0, 100002, 0, 100037],
+            ["api:repeated_init", "api:finalize_in_use", "api:repeated_finalize"],
+        ),
+        ("finalize finalize init finalize", [0, 100037, 0, 0], ["api:repeated_finalize"]),
+        ("init finalize init finalize", [0, 0, 0, 0], []),
+        ("init finalize", [0, 0], []),
     ],
 )
-def test_finalize_ignores_the_count(calls: str, codes: list[int]) -> None:
+def test_finalize_ignores_the_count(calls: str, codes: list[int], reports: list[str]) -> None:
     script = f"""
         steps = {{"init": lambda: sim.aclInit(None), "finalize": lambda: sim.aclFinalize()}}
         print([steps[name]() for name in {calls!r}.split()])
     """
-    assert succeed_alone(script) == str(codes)
+    assert succeed_alone(script, reports=reports) == str(codes)
 
 
 def test_finalize_reference_counts_down() -> None:
@@ -40,7 +44,8 @@ def test_finalize_reference_counts_down() -> None:
             return sim.aclFinalizeReference(ctypes.byref(left)), left.value
         print(down(), sim.aclInit(b""), sim.aclInit(None), down(), down(), down(), sim.aclFinalizeReference(None))
     """
-    assert succeed_alone(script) == "(100037, 0) 0 100002 (0, 1) (0, 0) (100037, 0) 100037"
+    output = succeed_alone(script, reports=["api:repeated_init"])
+    assert output == "(100037, 0) 0 100002 (0, 1) (0, 0) (100037, 0) 100037"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,8 @@ def test_a_later_initialisation_needs_the_content_of_the_first(tmp_path: Path) -
             print(sim.aclInit(os.path.join({str(tmp_path)!r}, path).encode()), sim.aclFinalize())
         print(sim.aclInit(None))
     """
-    assert succeed_alone(script).split("\n") == ["0 0", "0 0", "100000 100037", "0 0", "100000"]
+    output = succeed_alone(script, reports=["api:repeated_finalize"])
+    assert output.split("\n") == ["0 0", "0 0", "100000 100037", "0 0", "100000"]
 
 
 def test_calls_are_counted() -> None:
@@ -93,7 +99,7 @@ def test_calls_are_counted() -> None:
         sim.aclInit(None); sim.aclInit(None); sim.aclFinalize()
         print(sim.counter("ACLSIM_INIT_CALLS"), sim.counter("ACLSIM_FINALIZE_CALLS"), sim.aclsim_counter(99))
     """
-    assert succeed_alone(script) == "2 1 -1"
+    assert succeed_alone(script, reports=["api:repeated_init", "api:finalize_in_use"]) == "2 1 -1"
 
 
 def test_versions(rt: Runtime) -> None:
@@ -184,7 +190,7 @@ def test_a_child_of_an_idle_process_may_use_the_runtime() -> None:
             os._exit(sim.aclrtSetDevice(0))
         print(os.waitpid(child, 0)[1])
     """
-    assert succeed_alone(script) == "0"
+    assert succeed_alone(script, init=False, reports=["api:call_before_init"]) == "0"
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(3)", "os._exit(3)"])

@@ -20,7 +20,7 @@ HOST, DEVICE, UNREGISTERED = 0, 1, 2
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
@@ -92,6 +92,7 @@ def test_memory_info_arguments(rt: Runtime) -> None:
     assert free_memory(rt, 17) == (8 * GIB, 8 * GIB)
 
 
+@pytest.mark.usefixtures("reports")
 def test_fresh_memory_is_not_zero(rt: Runtime) -> None:
     size = 1 << 20
     address = rt.malloc(size)
@@ -103,6 +104,7 @@ def test_fresh_memory_is_not_zero(rt: Runtime) -> None:
     rt.ok("aclrtFree", address)
 
 
+@pytest.mark.usefixtures("reports")
 def test_allocations_are_apart(rt: Runtime) -> None:
     addresses = sorted(rt.malloc(32) for _ in range(200))
     assert all(b - a >= 512 + 32 for a, b in pairwise(addresses))
@@ -112,6 +114,7 @@ def test_allocations_are_apart(rt: Runtime) -> None:
         rt.ok("aclrtFree", address)
 
 
+@pytest.mark.usefixtures("reports")
 def test_frees_that_are_none(rt: Runtime) -> None:
     address, host = rt.malloc(64), rt.malloc_host()
     for wrong in address + 32, address - 32, host, 4096:
@@ -169,6 +172,7 @@ def test_registration(rt: Runtime) -> None:
     assert location(rt, address)[0] == UNREGISTERED
 
 
+@pytest.mark.usefixtures("reports")
 def test_fill(rt: Runtime) -> None:
     address, host = rt.malloc(64), rt.malloc_host(64)
     rt.ok("aclrtMemset", address, 64, 0x1FF, 64)

@@ -18,7 +18,7 @@ CONTINUE, STOP = 0, 1
 
 
 @pytest.fixture
-def rt(sim: Any) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
@@ -36,6 +36,7 @@ def status(rt: Runtime, stream: int | None) -> int:
     return int(rt.out("aclrtStreamQuery", ctypes.c_int, stream, first=False))
 
 
+@pytest.mark.provokes("api:destroyed_handle", "api:unknown_handle", "api:handle_of_another_kind")
 def test_handles_that_are_no_live_stream(rt: Runtime) -> None:
     stream, event = rt.stream(), rt.event()
     rt.ok("aclrtDestroyStream", stream)
@@ -58,6 +59,7 @@ def test_the_default_stream_stands_for_null(rt: Runtime) -> None:
     assert rt.counter("ACLSIM_LIVE_STREAMS") == 0
 
 
+@pytest.mark.provokes("api:destroyed_handle")
 def test_configuration(rt: Runtime) -> None:
     stream = rt.out("aclrtCreateStreamWithConfig", POINTER, 100, 3)
     assert rt.out("aclrtStreamGetPriority", ctypes.c_uint32, stream, first=False) == 7
@@ -111,6 +113,7 @@ def test_timeouts_that_are_none(rt: Runtime, timeout: int) -> None:
     rt.ok("aclrtSynchronizeStreamWithTimeout", None, -1)
 
 
+@pytest.mark.provokes("sync:destroyed_in_flight")
 def test_destroy_waits_and_force_drops(rt: Runtime, kernels: Kernels) -> None:
     ran: list[str] = []
     waited, dropped = rt.stream(), rt.stream()
@@ -238,6 +241,7 @@ def test_many_threads_on_one_stream(rt: Runtime, kernels: Kernels) -> None:
     assert len(count) == kernels.released == 200
 
 
+@pytest.mark.provokes("api:destroyed_handle")
 def test_of_two_threads_that_destroy_a_stream_one_does(rt: Runtime) -> None:
     context = rt.out("aclrtGetCurrentContext", POINTER)
     for _ in range(20):

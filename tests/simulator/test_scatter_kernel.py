@@ -73,16 +73,17 @@ def test_slots_beyond_the_cache_are_skipped(device: Any, slot_dtype: int) -> Non
     call.check(tokens=[0])
 
 
+@pytest.mark.usefixtures("reports")
 def test_duplicates_do_not_promise_that_the_last_one_wins(device: Any) -> None:
     """Case D4: K, V and scale may come from different tokens, and the use is reported."""
     call = calls.Call(device, tokens=2, slots=(1, 1))
-    misuses = device.counter("ACLSIM_MISUSES")
+    misuses = device.counter("ACLSIM_REPORTS")
     assert call.run() == 0
     key_cache, value_cache, scale_cache = call.caches()
     np.testing.assert_array_equal(key_cache, call.expected([0])[0])
     np.testing.assert_array_equal(value_cache, call.expected([1])[1])
     np.testing.assert_array_equal(scale_cache, call.expected([0])[2])
-    assert device.counter("ACLSIM_MISUSES") == misuses + 1
+    assert device.counter("ACLSIM_REPORTS") == misuses + 1
 
 
 def test_padded_cache_views(device: Any) -> None:
@@ -182,27 +183,38 @@ def test_slots_are_read_when_the_kernel_runs(device: Any) -> None:
 class TestNarrowIndices:
     """T*N*max(Dk, Dv) <= 2^31-1 makes the kernel compute modulo 2^32."""
 
-    def test_int64_slots_alias(self, device: Any) -> None:
+    def test_int64_slots_alias(self, device: Any, reports: Any) -> None:
         call = calls.Call(device, slots=(2**32 + 3, 2**40, -(2**32) + 1), slot_dtype=calls.INT64)
         assert call.run() == 0
+        assert reports.kinds() == ["mem:wrapped_slot"] * 2
         call.slots[:] = [3, 0, -1]
         call.check(tokens=[0, 1])
 
-    def test_a_block_stride_wraps(self, device: Any) -> None:
+    def test_a_block_stride_wraps(self, device: Any, reports: Any) -> None:
         call = calls.Call(device)
         call.view_at("keyCacheRef", call.addresses["keyCacheRef"], 2**33, (2**32 + 64, 32, 8, 1))
         assert call.run() == 0
         call.check()
+        found = reports.take()
+        assert {(report["check"], report["kind"]) for report in found} == {("mem", "wrapped_offset")}
+        assert found[0]["text"] == (
+            "token 1: element 4294967368 of tensor keyCacheRef is beyond the kernel's 32 bits, which leave element 72: "
+            "that one is overwritten"
+        )
 
-    def test_the_limit_wraps(self, device: Any) -> None:
+    def test_the_limit_wraps(self, device: Any, reports: Any) -> None:
         """B*S = 2^32 + 4 with B = 2 allows 4 slots only."""
         call = calls.Call(device, tokens=4, slots=(1, 3, 4, 7))
         half = 2**31 + 2
         call.view_at("keyCacheRef", call.addresses["keyCacheRef"], 1, (0, 32, 8, 1), dims=(2, 2, half, 8))
         call.view_at("keyScaleCacheRef", call.addresses["keyScaleCacheRef"], 1, (0, 4, 1, 1), dims=(2, 2, half, 1))
         assert call.run() == 0
+        (report,) = reports.take()
+        assert (report["check"], report["kind"]) == ("mem", "wrapped_limit")
+        assert report["text"].startswith("the caches have 4294967300 slots, of which the kernel's 32 bits leave 4: ")
         call.check(tokens=[0, 1])
 
+    @pytest.mark.usefixtures("reports")
     def test_a_row_that_wraps_faults_where_its_first_half_lies(self, device: Any) -> None:
         """The row of head 1 begins 4 elements below 2^32, where nothing is; head 0 is written."""
         call = calls.Call(device, tokens=1, slots=(0,))
@@ -228,6 +240,7 @@ class TestNarrowIndices:
         np.testing.assert_array_equal(device.read(address, cache), cache)
 
 
+@pytest.mark.usefixtures("cheap_checks")
 class TestStrays:
     def test_a_smaller_value_cache_writes_into_its_neighbour(self, device: Any) -> None:
         """valueCache's blocks are not checked: block 1 lies behind the view, in live memory."""
@@ -299,17 +312,19 @@ class TestCopyPath:
         np.testing.assert_array_equal(device.read(address, base), base)
         np.testing.assert_array_equal(call.caches()[2], call.expected()[2])
 
+    @pytest.mark.usefixtures("cheap_checks")
     def test_copies_need_their_workspace(self, device: Any) -> None:
         call = calls.Call(device)
         call.view("key", call.key.repeat(2), (32, 16, 2))
         status, size, executor = device.phase1(call.handles)
-        misuses = device.counter("ACLSIM_MISUSES")
+        misuses = device.counter("ACLSIM_REPORTS")
         assert (status, size) == (0, calls.WORKSPACE + 512)
         assert device.phase2(executor) == 0
         assert device.synchronize() == FAULT
-        assert device.counter("ACLSIM_MISUSES") == misuses + 1
+        assert device.counter("ACLSIM_REPORTS") == misuses + 1
         call.check(tokens=[])
 
+    @pytest.mark.usefixtures("reports")
     def test_dense_tensors_need_none(self, device: Any) -> None:
         call = calls.Call(device)
         _, _, executor = device.phase1(call.handles)
@@ -318,6 +333,7 @@ class TestCopyPath:
         call.check()
 
 
+@pytest.mark.usefixtures("reports")
 def test_concurrent_calls(device: Any, sim: Any) -> None:
     """Threads with streams of their own; ctypes lets the calls overlap."""
     failures: list[BaseException] = []

@@ -235,6 +235,7 @@ def test_misaligned_borrowed_memory_is_refused(session: kv.Session) -> None:
         session.scatter_pa_kv_cache_with_k_scale(**device)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_fault_surfaces_at_the_synchronise(session: kv.Session) -> None:
     """Device slots are not checked on the host; a value cache that is freed under the call is the caller's doing."""
     arrays = host_arrays()

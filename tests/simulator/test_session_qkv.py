@@ -259,6 +259,7 @@ def test_kv_caches_of_different_strides_are_refused_as_cann_does(session: kv.Ses
     assert set(caught.value.findings[0].arguments) == {"k_cache", "v_cache"}
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_stray_slot_on_the_device_is_a_fault_at_the_synchronise(session: kv.Session, call: dict[str, Any]) -> None:
     device = {name: session.array(array) for name, array in call.items()}
     device["slot_mapping"] = session.array(np.array([0, 2**30, 5], np.int32))

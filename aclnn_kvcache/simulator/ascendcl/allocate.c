@@ -5,8 +5,11 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/host_memory.h"
+#include "core/in_flight.h"
 #include "core/memory.h"
+#include "core/race.h"
 #include "core/stream.h"
+#include "core/untouched.h"
 
 #define SIZE_UNIT 32
 
@@ -19,13 +22,15 @@ static size_t rounded(size_t size)
 static aclError allocate(const char *function, void **address, size_t bytes, size_t asked)
 {
     int32_t device;
+    sim_untouched_begin(function, address);
     if (bytes < asked) {
         return sim_fail(ACL_ERROR_INVALID_PARAM, function, "size is %zu, which rounds up to more than 64 bits hold",
             asked);
     }
     TRY(sim_context_current_device(function, &device));
-    switch (sim_memory_allocate(device, bytes, address)) {
+    switch (sim_memory_allocate(function, device, asked, bytes, address)) {
     case SIM_MEMORY_OK:
+        sim_untouched_end();
         return ACL_SUCCESS;
     case SIM_MEMORY_EXHAUSTED:
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function,
@@ -108,9 +113,22 @@ SIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
     return allocate(__func__, devPtr, size, size);
 }
 
+/* Reports work that still uses the memory. What is there next is other memory, for the checks too. */
+static void let_go(const char *function, const void *address, size_t bytes)
+{
+    sim_in_flight_end(function, "freed_in_flight", address, bytes, "memory %p", address);
+    sim_race_forget(address, bytes);
+}
+
 static aclError free_device(const char *function, void *address)
 {
-    if (!sim_memory_free(address)) {
+    void *start;
+    size_t bytes;
+    if (sim_order_watched() && sim_memory_find(address, &start, &bytes) && start == address) {
+        let_go(function, address, bytes);
+    }
+    if (!sim_memory_free(function, address)) {
+        sim_report_untouched(function, "devPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "devPtr is %p; expected the start of live device memory", address);
     }
@@ -142,13 +160,15 @@ SIM_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
 static aclError allocate_host(const char *function, void **address, size_t size)
 {
     int32_t device;
+    sim_untouched_begin(function, address);
     TRY(check_size(function, size));
     TRY(sim_context_current_device(function, &device));
-    void *allocated = sim_host_allocate(size);
+    void *allocated = sim_host_allocate(function, size);
     if (allocated == NULL) {
         return sim_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, function, "size is %zu, which the host does not have", size);
     }
     *address = allocated;
+    sim_untouched_end();
     return ACL_SUCCESS;
 }
 
@@ -169,7 +189,13 @@ SIM_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallo
 
 static aclError free_host(const char *function, void *address)
 {
+    size_t bytes;
+    sim_host_kind kind;
+    if (sim_order_watched() && sim_host_find(address, &bytes, &kind)) {
+        let_go(function, address, bytes);
+    }
     if (!sim_host_free(address)) {
+        sim_report_untouched(function, "hostPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function, "hostPtr is %p; expected live memory of aclrtMallocHost",
             address);
     }

@@ -4,17 +4,25 @@
 #define ACLSIM_ASCENDCL_API_H_
 
 #include "core/export.h"
+#include "core/life.h"
 #include "core/process.h"
 #include "core/report.h"
 
 #define FAIL(status, ...) sim_fail((status), __func__, __VA_ARGS__)
 
-/* First in every function: a forked child is refused before anything could wait. */
-#define ENTER()                                \
+/* First in a function that needs no initialisation: a forked child is refused before anything could wait. */
+#define ENTER_ANY_TIME()                       \
     do {                                       \
         if (sim_process_forked()) {            \
             return sim_fail_forked(__func__);  \
         }                                      \
+    } while (0)
+
+/* First in every other. */
+#define ENTER()                      \
+    do {                             \
+        ENTER_ANY_TIME();            \
+        sim_life_require(__func__);  \
     } while (0)
 
 #define REQUIRE(pointer)                               \

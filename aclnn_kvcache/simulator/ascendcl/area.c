@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/checks.h"
+#include "core/footprint.h"
 #include "core/host_memory.h"
 #include "core/memory.h"
 #include "core/report.h"
+#include "core/untouched.h"
 
 #define PAGES 512
 
@@ -27,7 +30,7 @@ static int is_mapped(const void *address, size_t bytes)
     return 1;
 }
 
-aclError area_locate(const char *function, area *a)
+static aclError locate(const char *function, area *a)
 {
     size_t known = 0;
     sim_host_kind kind;
@@ -49,10 +52,35 @@ aclError area_locate(const char *function, area *a)
         return ACL_SUCCESS;
     }
     if (a->bytes > known) {
+        area_allowed(function, a);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "%s is %p with %zu bytes to touch; its allocation has %zu there", a->name, a->address, a->bytes, known);
     }
     return ACL_SUCCESS;
+}
+
+aclError area_locate(const char *function, area *a)
+{
+    const aclError status = locate(function, a);
+    if (status != ACL_SUCCESS) {
+        sim_report_untouched(function, a->name, a->address);
+    }
+    return status;
+}
+
+size_t area_allowed(const char *function, const area *a)
+{
+    if (a->place != AREA_DEVICE || !sim_checking(SIM_CHECK_MEM)) {
+        return a->bytes;
+    }
+    return sim_memory_check(function, a->name, a->address, a->bytes, a->access);
+}
+
+void area_note(const area *a, size_t offset, size_t bytes)
+{
+    if (a->place != AREA_PAGEABLE) {
+        sim_footprint_note(a->name, (const char *)a->address + offset, bytes, a->access == SIM_WRITE);
+    }
 }
 
 void *area_bytes(const area *a)

@@ -4,6 +4,7 @@
 #define ACLSIM_ASCENDCL_AREA_H_
 
 #include "acl/acl_base_rt.h"
+#include "core/memory_check.h"
 
 typedef enum {
     AREA_PAGEABLE, /* host memory that the runtime does not know: taken as it is */
@@ -13,6 +14,7 @@ typedef enum {
 
 typedef struct {
     const char *name; /* of the parameter */
+    sim_access access;
     void *address;
     size_t bytes;
     area_place place;
@@ -24,5 +26,12 @@ aclError area_locate(const char *function, area *a);
 
 /* Its bytes when work runs, perhaps long after; NULL when they were freed. Pinned memory must be held meanwhile. */
 void *area_bytes(const area *a);
+
+/* How many of its bytes, from the first on, may be touched: with memory checked not those of CANN's padding, which it
+   reports, and else all. */
+size_t area_allowed(const char *function, const area *a);
+
+/* Tells the checks that these bytes of it were touched, unless they are the program's own business. */
+void area_note(const area *a, size_t offset, size_t bytes);
 
 #endif

@@ -36,7 +36,7 @@ SIM_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
     REQUIRE(context);
     sim_context *current = sim_context_current();
     if (current == NULL) {
-        return sim_context_missing(__func__);
+        return sim_context_none(__func__);
     }
     *context = sim_context_handle(current);
     sim_context_release(current);

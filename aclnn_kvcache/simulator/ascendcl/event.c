@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "api.h"
-#include "core/message.h"
+#include "core/checks.h"
 
 #define KNOWN_FLAGS                                                                                         \
     (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_DEVICE_USE_ONLY | \
@@ -107,7 +107,7 @@ SIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     TRY(sim_event_acquire(__func__, "event", event, &found));
     aclError status = reset(__func__, found, stream);
     if (status == ACL_SUCCESS && sim_event_family_of(found) == SIM_EVENT_PLAIN) {
-        sim_misuse(__func__, "events of aclrtCreateEvent cannot be reset");
+        sim_report(SIM_CHECK_API, "event_not_resettable", __func__, "events of aclrtCreateEvent cannot be reset");
     }
     sim_event_release(found);
     return status;
@@ -159,6 +159,10 @@ static aclError synchronize(const char *function, aclrtEvent handle, int32_t mil
     sim_event *event;
     TRY(sim_event_acquire(function, "event", handle, &event));
     aclError status = ACL_SUCCESS;
+    if (!sim_event_recorded(event)) {
+        sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
+            "event %u was never recorded, so there is nothing that the host waits for", sim_event_id(event));
+    }
     if (!sim_event_wait(event, milliseconds)) {
         status = sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, function, "the event was not done within %d ms",
             milliseconds);
@@ -186,6 +190,12 @@ static aclError read_time(const char *function, const char *parameter, aclrtEven
     sim_event *event;
     TRY(sim_event_acquire(function, parameter, handle, &event));
     aclError status = ACL_SUCCESS;
+    if (sim_event_recorded(event) && !sim_event_awaited(event)) {
+        sim_report(SIM_CHECK_SYNC, "time_before_synchronise", function,
+            "%s, event %u, is asked for its time, and the host did not wait for it; whether there is one depends on "
+            "timing",
+            parameter, sim_event_id(event));
+    }
     *time_ns = sim_event_time(event);
     if (!sim_event_recorded(event)) {
         status = sim_fail(ACL_ERROR_RT_INTERNAL_ERROR, function, "%s was never recorded", parameter);

@@ -8,8 +8,10 @@
 #include "acl/acl.h"
 #include "api.h"
 #include "config.h"
+#include "core/checks.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/leaks.h"
 #include "core/profile.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,6 +23,9 @@ static aclError initialize(const char *function, const char *config_path)
 {
     if (references > 0) {
         ++references;
+        sim_report(SIM_CHECK_API, "repeated_init", function,
+            "ACL is initialised already; who gets %d does not own it, and ends its use by aclFinalizeReference or not at "
+            "all", ACL_ERROR_REPEAT_INITIALIZE);
         return sim_fail(ACL_ERROR_REPEAT_INITIALIZE, function, "ACL is initialised already, now %llu times",
             (unsigned long long)references);
     }
@@ -29,6 +34,7 @@ static aclError initialize(const char *function, const char *config_path)
     if (sim_device_soc_name(function, ACL_ERROR_INTERNAL_ERROR) == NULL) {
         return ACL_ERROR_INTERNAL_ERROR;
     }
+    TRY(sim_check_require(function, ACL_ERROR_INTERNAL_ERROR));
     char *content = NULL;
     TRY(config_read(function, config_path, &content));
     if (first_content == NULL) {
@@ -44,22 +50,26 @@ static aclError initialize(const char *function, const char *config_path)
     }
     references = 1;
     finalized = 0;
+    sim_life_set(SIM_INITIALISED);
     return ACL_SUCCESS;
 }
 
 static aclError finalize(const char *function)
 {
     if (finalized) {
+        sim_report(SIM_CHECK_API, "repeated_finalize", function, "ACL was finalised already");
         return sim_fail(ACL_ERROR_REPEAT_FINALIZE, function, "ACL was finalised already");
     }
     finalized = 1;
     references = 0;
+    sim_leaks_report(function);
+    sim_life_set(SIM_FINALISED);
     return ACL_SUCCESS;
 }
 
 SIM_EXPORT aclError aclInit(const char *configPath)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     sim_process_use();
     sim_count(ACLSIM_INIT_CALLS, 1);
     pthread_mutex_lock(&lock);
@@ -72,9 +82,14 @@ SIM_EXPORT aclError aclInit(const char *configPath)
 
 SIM_EXPORT aclError aclFinalize(void)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     pthread_mutex_lock(&lock);
+    if (references > 1) {
+        sim_report(SIM_CHECK_API, "finalize_in_use", __func__,
+            "ACL was initialised %llu times and this ends it for all of them; aclFinalizeReference ends one",
+            (unsigned long long)references);
+    }
     aclError status = finalize(__func__);
     sim_profile_freeze(0);
     pthread_mutex_unlock(&lock);
@@ -83,7 +98,7 @@ SIM_EXPORT aclError aclFinalize(void)
 
 SIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     aclError status = ACL_SUCCESS;
     pthread_mutex_lock(&lock);

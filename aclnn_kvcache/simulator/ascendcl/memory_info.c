@@ -70,7 +70,7 @@ static aclError register_range(const char *function, void *ptr, uint64_t size, s
             device);
     }
     TRY(sim_context_current_device(function, &device));
-    if (!sim_host_register(ptr, size, kind)) {
+    if (!sim_host_register(function, ptr, size, kind)) {
         return sim_fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, function,
             "a part of the %llu bytes at %p is registered already", (unsigned long long)size, ptr);
     }

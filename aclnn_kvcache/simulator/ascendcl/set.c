@@ -6,9 +6,11 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "area.h"
+#include "core/checks.h"
 #include "core/context.h"
 #include "core/host_memory.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
 
 typedef struct {
@@ -33,13 +35,20 @@ static int write_value(const fill *f)
 {
     sim_host_hold();
     char *bytes = area_bytes(&f->target);
+    size_t count = area_allowed(f->function, &f->target);
     if (bytes != NULL && f->unit == 1) {
-        memset(bytes, (int)(f->value & 0xFF), f->target.bytes);
+        memset(bytes, (int)(f->value & 0xFF), count);
     }
-    for (size_t i = 0; bytes != NULL && f->unit != 1 && i < f->target.bytes; i += f->unit) {
-        memcpy(bytes + i, &f->value, f->unit);
+    for (size_t i = 0; bytes != NULL && f->unit != 1 && i < count; ++i) {
+        bytes[i] = ((const char *)&f->value)[i % f->unit];
+    }
+    if (bytes != NULL && f->target.place == AREA_DEVICE && sim_checking(SIM_CHECK_INIT)) {
+        sim_shadow_write(f->target.address, count);
     }
     sim_host_unhold();
+    if (bytes != NULL) {
+        area_note(&f->target, 0, count);
+    }
     return bytes != NULL;
 }
 
@@ -48,7 +57,10 @@ static aclError fill_now(fill *f)
     int32_t device;
     TRY(sim_context_current_device(f->function, &device));
     TRY(locate(f));
-    if (!write_value(f)) {
+    sim_call *call = sim_order_host_begin(f->function);
+    const int there = write_value(f);
+    sim_order_host_end(call);
+    if (!there) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, f->function, "memory was freed while it was set");
     }
     return ACL_SUCCESS;
@@ -71,7 +83,7 @@ SIM_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, si
     }
     REQUIRE(devPtr);
     TRY(check_count(__func__, count, maxCount));
-    fill f = {__func__, {.name = "devPtr", .address = devPtr, .bytes = count}, (uint32_t)value, 1};
+    fill f = {__func__, {.name = "devPtr", .access = SIM_WRITE, .address = devPtr, .bytes = count}, (uint32_t)value, 1};
     return fill_now(&f);
 }
 
@@ -89,7 +101,8 @@ SIM_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, si
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "N is %zu words; expected at most memSize, which is %zu bytes", N,
             memSize);
     }
-    fill f = {__func__, {.name = "ptr", .address = ptr, .bytes = N * sizeof value}, value, sizeof value};
+    fill f = {__func__, {.name = "ptr", .access = SIM_WRITE, .address = ptr, .bytes = N * sizeof value}, value,
+        sizeof value};
     return fill_now(&f);
 }
 
@@ -111,7 +124,8 @@ static aclError queue(const fill *f, sim_stream *stream)
         return sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, f->function, "the host has no memory for a task");
     }
     *kept = *f;
-    return sim_stream_submit(stream, (sim_task){f->function, run, free, kept}, 0);
+    const sim_use use = {f->target.name, f->target.address};
+    return sim_stream_submit(stream, (sim_task){f->function, run, free, kept, &use, 1}, 0);
 }
 
 SIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
@@ -122,7 +136,7 @@ SIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t valu
     }
     REQUIRE(devPtr);
     TRY(check_count(__func__, count, maxCount));
-    fill f = {__func__, {.name = "devPtr", .address = devPtr, .bytes = count}, (uint32_t)value, 1};
+    fill f = {__func__, {.name = "devPtr", .access = SIM_WRITE, .address = devPtr, .bytes = count}, (uint32_t)value, 1};
     sim_stream *target;
     TRY(sim_stream_acquire(__func__, stream, SIM_OWN_CONTEXT, &target));
     aclError status = sim_stream_check(__func__, target);

@@ -6,6 +6,7 @@
 
 #include "api.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 
 static const struct {
     size_t offset;
@@ -19,6 +20,7 @@ static const struct {
 
 static aclError stale(const char *function, const void *handle)
 {
+    sim_report_handle(function, "handle", SIM_STREAM_CONFIG, handle);
     return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
         "handle is %p; expected one from aclrtCreateStreamConfigHandle that was not destroyed", handle);
 }
@@ -41,7 +43,7 @@ SIM_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
         return NULL;
     }
     aclrtStreamConfigHandle *config = calloc(1, sizeof *config);
-    void *handle = config == NULL ? NULL : sim_handle_create(SIM_STREAM_CONFIG, config);
+    void *handle = config == NULL ? NULL : sim_handle_create(SIM_STREAM_CONFIG, config, __func__);
     if (handle == NULL) {
         free(config);
     }
@@ -72,7 +74,7 @@ SIM_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *hand
 {
     ENTER();
     REQUIRE(handle);
-    void *config = sim_handle_remove(SIM_STREAM_CONFIG, handle);
+    void *config = sim_handle_remove(SIM_STREAM_CONFIG, handle, __func__);
     if (config == NULL) {
         return stale(__func__, handle);
     }

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "api.h"
+#include "core/checks.h"
 #include "core/device.h"
 #include "core/host_memory.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
 
 /* Where each kind says the areas are; ACL_MEMCPY_DEFAULT says nothing. */
@@ -26,8 +28,8 @@ transfer transfer_row(const char *function, void *dst, const void *src, size_t c
 {
     return (transfer){
         .function = function,
-        .dst = {.name = "dst", .address = dst, .bytes = count},
-        .src = {.name = "src", .address = (void *)(uintptr_t)src, .bytes = count},
+        .dst = {.name = "dst", .access = SIM_WRITE, .address = dst, .bytes = count},
+        .src = {.name = "src", .access = SIM_READ, .address = (void *)(uintptr_t)src, .bytes = count},
         .width = count,
         .height = 1,
     };
@@ -65,7 +67,8 @@ static int kind_fits(const transfer *t, aclrtMemcpyKind kind)
 void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
 {
     if (!kind_fits(t, kind)) {
-        sim_misuse(t->function, "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
+        sim_report(SIM_CHECK_API, "copy_kind_mismatch", t->function,
+            "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
             side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(t->src.place == AREA_DEVICE),
             side(t->dst.place == AREA_DEVICE));
     }
@@ -83,6 +86,43 @@ aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
         side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(src), side(dst));
 }
 
+/* How much of a row lies within the bytes that may be touched. */
+static size_t within(size_t start, size_t width, size_t allowed)
+{
+    size_t left = allowed > start ? allowed - start : 0;
+    return width < left ? width : left;
+}
+
+/* What the check of initialisation knows of the memory that was moved. */
+static void mark_moved(const transfer *t, size_t row, size_t width)
+{
+    char *dst = (char *)t->dst.address + row * t->dst_pitch;
+    const char *src = (const char *)t->src.address + row * t->src_pitch;
+    if (t->dst.place == AREA_DEVICE && t->src.place == AREA_DEVICE) {
+        sim_shadow_copy(dst, src, width);
+    } else if (t->dst.place == AREA_DEVICE) {
+        sim_shadow_write(dst, width);
+    }
+}
+
+/* Nothing but bytes that were never written is no result of anything; gaps among those that were are usual. */
+static void report_unwritten(const transfer *t, size_t allowed)
+{
+    for (size_t row = 0; row < t->height; ++row) {
+        size_t width = within(row * t->src_pitch, t->width, allowed);
+        if (sim_shadow_unwritten((const char *)t->src.address + row * t->src_pitch, width) < width) {
+            return;
+        }
+    }
+    if (allowed > 0 && sim_shadow_first(t->src.address, t->function)) {
+        char where[SIM_PLACE_BYTES];
+        sim_memory_describe(t->src.address, where);
+        sim_report(SIM_CHECK_INIT, "uninitialised_read", t->function,
+            "nothing was ever written to the %zu bytes that are read at %p, which is %s", t->src.bytes, t->src.address,
+            where);
+    }
+}
+
 /* 0 when an area is gone. */
 static int move(const transfer *t)
 {
@@ -90,8 +130,20 @@ static int move(const transfer *t)
     char *dst = area_bytes(&t->dst);
     const char *src = area_bytes(&t->src);
     int there = dst != NULL && src != NULL;
+    size_t to = area_allowed(t->function, &t->dst);
+    size_t from = area_allowed(t->function, &t->src);
+    int is_watched = there && sim_checking(SIM_CHECK_INIT);
+    if (is_watched && t->src.place == AREA_DEVICE && t->dst.place != AREA_DEVICE) {
+        report_unwritten(t, from);
+    }
     for (size_t row = 0; there && row < t->height; ++row) {
-        memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, t->width);
+        size_t width = within(row * t->dst_pitch, within(row * t->src_pitch, t->width, from), to);
+        memmove(dst + row * t->dst_pitch, src + row * t->src_pitch, width);
+        area_note(&t->src, row * t->src_pitch, width);
+        area_note(&t->dst, row * t->dst_pitch, width);
+        if (is_watched) {
+            mark_moved(t, row, width);
+        }
     }
     sim_host_unhold();
     return there;
@@ -99,7 +151,10 @@ static int move(const transfer *t)
 
 aclError transfer_now(const transfer *t)
 {
-    if (!move(t)) {
+    sim_call *call = sim_order_host_begin(t->function);
+    const int there = move(t);
+    sim_order_host_end(call);
+    if (!there) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function, "memory was freed while it was copied");
     }
     return ACL_SUCCESS;
@@ -139,12 +194,19 @@ static aclError queue(const transfer *t, int stage, sim_stream *stream)
     }
     j->what = *t;
     if (stage) {
+        sim_call *call = sim_order_host_begin(t->function);
         memcpy(staged, t->src.address, t->src.bytes);
+        area_note(&t->src, 0, t->src.bytes);
+        sim_order_host_end(call);
         j->staged = staged;
         j->what.src.address = staged;
         j->what.src.place = AREA_PAGEABLE;
     }
-    return sim_stream_submit(stream, (sim_task){t->function, run, release, j}, 0);
+    const sim_use uses[] = {
+        {t->dst.name, j->what.dst.place == AREA_PAGEABLE ? NULL : t->dst.address},
+        {t->src.name, j->what.src.place == AREA_PAGEABLE ? NULL : t->src.address},
+    };
+    return sim_stream_submit(stream, (sim_task){t->function, run, release, j, uses, 2}, 0);
 }
 
 /* Pageable memory could be gone when a task ran, so such a copy waits for its turn here. */

@@ -71,7 +71,7 @@ static int interface_of(const release *r)
 
 SIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     REQUIRE(majorVersion);
     REQUIRE(minorVersion);
     REQUIRE(patchVersion);
@@ -85,7 +85,7 @@ SIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion
 
 SIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     REQUIRE(version);
     if ((unsigned)name > ACL_PKG_NAME_DRIVER) {
         return FAIL(ACL_ERROR_INVALID_PARAM, "name is %d; expected 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
@@ -106,7 +106,7 @@ SIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackage
 
 SIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     REQUIRE(pkgName);
     REQUIRE(versionStr);
     if (!is_installed(pkgName)) {
@@ -120,7 +120,7 @@ SIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 
 SIM_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     REQUIRE(pkgName);
     REQUIRE(versionNum);
     if (!is_installed(pkgName)) {
@@ -143,7 +143,7 @@ SIM_EXPORT const char *aclrtGetSocName(void)
 
 SIM_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
-    ENTER();
+    ENTER_ANY_TIME();
     REQUIRE(runMode);
     *runMode = ACL_HOST;
     return ACL_SUCCESS;

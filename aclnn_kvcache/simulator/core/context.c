@@ -5,13 +5,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/checks.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
+#include "core/leaks.h"
 #include "core/memory.h"
+#include "core/order.h"
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream.h"
+#include "core/untouched.h"
 
 struct sim_context {
     atomic_int references;
@@ -67,6 +72,14 @@ sim_context *sim_context_current(void)
 }
 
 aclError sim_context_missing(const char *function)
+{
+    sim_report(SIM_CHECK_API, "no_device", function,
+        "this thread has no current device; each thread that makes calls sets its own, by aclrtSetDevice or "
+        "aclrtSetCurrentContext");
+    return sim_context_none(function);
+}
+
+aclError sim_context_none(const char *function)
 {
     return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function, "this thread has no current context, or it was destroyed");
 }
@@ -141,12 +154,12 @@ static aclError new_context(const char *function, int32_t device, int is_primary
     pthread_mutex_init(&context->mutex, NULL);
     context->device = device;
     context->is_primary = is_primary;
-    context->handle = sim_handle_create(SIM_CONTEXT, context);
+    context->handle = sim_handle_create(SIM_CONTEXT, context, is_primary ? NULL : function);
     aclError code = context->handle == NULL
         ? sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, function, "no handle is left for a context")
         : sim_stream_create(function, context->handle, device, 1, 0, 0, &context->default_stream);
     if (code != ACL_SUCCESS) {
-        sim_handle_remove(SIM_CONTEXT, context->handle);
+        sim_handle_remove(SIM_CONTEXT, context->handle, function);
         sim_context_release(context);
         return code;
     }
@@ -164,20 +177,22 @@ static int begin_closing(sim_context *context)
 }
 
 /* Events go first: a stream may wait for one that nobody can record any more. */
-static void close_context(sim_context *context, int drop_work)
+static void close_context(const char *function, sim_context *context, int drop_work)
 {
-    sim_events_close(context->handle);
-    sim_streams_close(context->handle, drop_work);
-    sim_handle_remove(SIM_CONTEXT, context->handle);
+    sim_events_close(function, context->handle);
+    sim_streams_close(function, context->handle, drop_work);
+    sim_handle_remove(SIM_CONTEXT, context->handle, function);
     sim_context_release(context);
 }
 
 aclError sim_context_create(const char *function, int32_t device, aclrtContext *handle)
 {
     sim_context *context;
+    sim_untouched_begin(function, handle);
     pthread_mutex_lock(&registry);
     aclError code = new_context(function, device, 0, &context);
     if (code == ACL_SUCCESS) {
+        sim_untouched_end();
         *handle = current = context->handle;
     }
     pthread_mutex_unlock(&registry);
@@ -187,6 +202,9 @@ aclError sim_context_create(const char *function, int32_t device, aclrtContext *
 aclError sim_context_destroy(const char *function, aclrtContext handle)
 {
     sim_context *context = sim_handle_acquire(SIM_CONTEXT, handle, retain);
+    if (context == NULL) {
+        sim_report_handle(function, "context", SIM_CONTEXT, handle);
+    }
     if (context == NULL || context->is_primary) {
         sim_context_release(context);
         return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function,
@@ -194,7 +212,7 @@ aclError sim_context_destroy(const char *function, aclrtContext handle)
     }
     aclError code = ACL_SUCCESS;
     if (begin_closing(context)) {
-        close_context(context, 0);
+        close_context(function, context, 0);
     } else {
         code = sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function, "context %p is being destroyed", handle);
     }
@@ -206,6 +224,7 @@ aclError sim_context_set_current(const char *function, aclrtContext handle)
 {
     sim_context *context = acquire(handle);
     if (context == NULL) {
+        sim_report_handle(function, "context", SIM_CONTEXT, handle);
         return sim_fail(ACL_ERROR_RT_CONTEXT_NULL, function, "context is %p; expected a live context", handle);
     }
     sim_context_release(context);
@@ -236,7 +255,7 @@ static size_t take_contexts(int32_t device, sim_entry **contexts)
     for (size_t i = 0; i < count; ++i) {
         sim_context *context = (*contexts)[i].object;
         if (context->device == device && begin_closing(context)) {
-            (*contexts)[taken++].object = context;
+            (*contexts)[taken++] = (*contexts)[i];
         } else {
             sim_context_release(context);
         }
@@ -258,13 +277,15 @@ aclError sim_primary_release(const char *function, int32_t device, int force)
         }
     }
     pthread_mutex_unlock(&registry);
+    sim_leaks_report_reset(function, contexts, count, device, was_set && force);
     for (size_t i = 0; i < count; ++i) {
-        close_context(contexts[i].object, force);
+        close_context(function, contexts[i].object, force);
         sim_context_release(contexts[i].object);
     }
     free(contexts);
     if (was_set && force) {
-        sim_memory_free_all(device);
+        sim_memory_free_all(function, device);
+        sim_order_restart();
     }
     return was_set ? ACL_SUCCESS
                    : sim_fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, function,

@@ -20,7 +20,9 @@ typedef struct sim_context sim_context;
 /* The thread's current context in use by the caller, who releases it; NULL when there is none. */
 SIM_EXPORT sim_context *sim_context_current(void);
 SIM_EXPORT void sim_context_release(sim_context *context);
+/* The failure, for who needs one, or only asks whether there is one. */
 SIM_EXPORT aclError sim_context_missing(const char *function);
+SIM_EXPORT aclError sim_context_none(const char *function);
 /* The same, and nothing ends the context until it is left: for creating what belongs to it. */
 sim_context *sim_context_enter(void);
 void sim_context_leave(sim_context *context);

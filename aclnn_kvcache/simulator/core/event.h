@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events. A record is numbered when it is called and done when its task runs; whoever waits, waits for a number. */
+/* Events. A record begins when it is called and is done when its task runs; whoever waits, waits for one of them. */
 #ifndef ACLSIM_CORE_EVENT_H_
 #define ACLSIM_CORE_EVENT_H_
 
@@ -21,7 +21,11 @@ typedef struct sim_event sim_event;
 SIM_EXPORT aclError sim_event_create(const char *function, sim_event_family family, uint32_t flags, aclrtEvent *handle);
 SIM_EXPORT aclError sim_event_destroy(const char *function, aclrtEvent handle);
 /* Ends all events of a context. */
-void sim_events_close(const void *context);
+/* Whose it is: the handle of a context. */
+const void *sim_event_context(const sim_event *event);
+void sim_event_retain(void *event);
+
+void sim_events_close(const char *function, const void *context);
 
 /* An event in use by the caller, who releases it. */
 SIM_EXPORT aclError sim_event_acquire(const char *function, const char *parameter, aclrtEvent handle, sim_event **event);
@@ -42,6 +46,8 @@ SIM_EXPORT int sim_event_wait(sim_event *event, int32_t milliseconds);
 /* Whether it was ever recorded, and if so whether the last record is done. */
 SIM_EXPORT int sim_event_recorded(sim_event *event);
 SIM_EXPORT int sim_event_done(sim_event *event);
+/* Whether the host waited for the last record, or saw it done; for the checks. */
+SIM_EXPORT int sim_event_awaited(sim_event *event);
 SIM_EXPORT int sim_event_waits_done(sim_event *event);
 /* When the last record was done, in nanoseconds; 0 when it is not, or was dropped. */
 SIM_EXPORT int64_t sim_event_time(sim_event *event);

@@ -22,6 +22,9 @@ typedef struct {
     void *object;
     uint32_t generation;
     uint32_t next_free;
+    sim_origin origin;
+    sim_origin ended; /* where the one came from that was here before */
+    const char *ended_by;
 } slot;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -72,7 +75,7 @@ static int grow(void)
     return 1;
 }
 
-void *sim_handle_create(sim_kind kind, void *object)
+void *sim_handle_create(sim_kind kind, void *object, const char *function)
 {
     if (sim_process_forked()) {
         return NULL;
@@ -89,6 +92,7 @@ void *sim_handle_create(sim_kind kind, void *object)
     }
     if (index != NO_SLOT) {
         slots[index].object = object;
+        slots[index].origin = sim_origin_now(function);
         kinds[index] = kind;
         handle = encode(kind, index);
         atomic_fetch_add(&counts[kind], 1);
@@ -122,7 +126,7 @@ void *sim_handle_acquire(sim_kind kind, const void *handle, void (*retain)(void 
     return object;
 }
 
-void *sim_handle_remove(sim_kind kind, const void *handle)
+void *sim_handle_remove(sim_kind kind, const void *handle, const char *function)
 {
     if (handle == NULL || sim_process_forked()) {
         return NULL;
@@ -133,6 +137,8 @@ void *sim_handle_remove(sim_kind kind, const void *handle)
     if (index != NO_SLOT) {
         object = slots[index].object;
         slots[index].object = NULL;
+        slots[index].ended = slots[index].origin;
+        slots[index].ended_by = function;
         if (++slots[index].generation < GENERATION_END) {
             slots[index].next_free = first_free;
             first_free = index;
@@ -141,6 +147,43 @@ void *sim_handle_remove(sim_kind kind, const void *handle)
     }
     pthread_rwlock_unlock(&lock);
     return object;
+}
+
+/* With the lock. */
+static sim_handle_facts look(uint64_t value)
+{
+    const uint32_t index = (uint32_t)(value & (SLOTS_END - 1));
+    const uint32_t generation = (uint32_t)(value >> GENERATION_SHIFT) & (GENERATION_END - 1);
+    const uint64_t kind = (value >> KIND_SHIFT & 0xF) - 1;
+    sim_handle_facts facts = {.state = SIM_NEVER_A_HANDLE};
+    if (value >> TAG_SHIFT != TAG || kind >= SIM_KINDS || index >= used || generation > slots[index].generation) {
+        return facts;
+    }
+    const int is_live = slots[index].object != NULL;
+    facts.kind = (sim_kind)kind;
+    if (generation == slots[index].generation) {
+        facts.state = is_live && kinds[index] == facts.kind ? SIM_LIVE_HANDLE : SIM_NEVER_A_HANDLE;
+        facts.origin = slots[index].origin;
+        return facts;
+    }
+    facts.state = SIM_ENDED_HANDLE;
+    if (generation + 1 == slots[index].generation) {
+        facts.origin = slots[index].ended;
+        facts.ended_by = slots[index].ended_by;
+    }
+    facts.is_replaced = is_live && kinds[index] == facts.kind;
+    return facts;
+}
+
+sim_handle_facts sim_handle_look(const void *handle)
+{
+    if (sim_process_forked()) {
+        return (sim_handle_facts){.state = SIM_NEVER_A_HANDLE};
+    }
+    pthread_rwlock_rdlock(&lock);
+    const sim_handle_facts facts = look((uint64_t)(uintptr_t)handle);
+    pthread_rwlock_unlock(&lock);
+    return facts;
 }
 
 long sim_handle_count(sim_kind kind)
@@ -163,7 +206,7 @@ size_t sim_handle_collect(sim_kind kind, void (*retain)(void *object), sim_entry
     for (uint32_t index = 0; *entries != NULL && index < used; ++index) {
         if (slots[index].object != NULL && kinds[index] == kind) {
             retain(slots[index].object);
-            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object};
+            (*entries)[found++] = (sim_entry){encode(kind, index), slots[index].object, slots[index].origin};
         }
     }
     pthread_rwlock_unlock(&lock);

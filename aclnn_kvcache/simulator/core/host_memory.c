@@ -11,11 +11,7 @@
 
 #define ALIGNMENT 64
 
-typedef struct {
-    uintptr_t start;
-    size_t bytes;
-    sim_host_kind kind;
-} range;
+typedef sim_host_range range;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_rwlock_t in_use = PTHREAD_RWLOCK_INITIALIZER;
@@ -39,7 +35,7 @@ static size_t reaching(uintptr_t address)
     return low;
 }
 
-static int insert(uintptr_t start, size_t bytes, sim_host_kind kind)
+static int insert(uintptr_t start, size_t bytes, sim_host_kind kind, const char *function)
 {
     size_t index = reaching(start);
     if (index < count && ranges[index].start - start < bytes) {
@@ -58,7 +54,7 @@ static int insert(uintptr_t start, size_t bytes, sim_host_kind kind)
         capacity = wanted;
     }
     memmove(&ranges[index + 1], &ranges[index], (count - index) * sizeof *ranges);
-    ranges[index] = (range){start, bytes, kind};
+    ranges[index] = (range){start, bytes, kind, sim_origin_now(function)};
     ++count;
     return 1;
 }
@@ -81,11 +77,11 @@ static int take(uintptr_t start, int pinned)
     return found;
 }
 
-int sim_host_register(void *address, size_t bytes, sim_host_kind kind)
+int sim_host_register(const char *function, void *address, size_t bytes, sim_host_kind kind)
 {
     sim_process_use();
     pthread_rwlock_wrlock(&lock);
-    int inserted = insert((uintptr_t)address, bytes, kind);
+    int inserted = insert((uintptr_t)address, bytes, kind, function);
     pthread_rwlock_unlock(&lock);
     return inserted;
 }
@@ -95,13 +91,13 @@ int sim_host_unregister(void *address)
     return take((uintptr_t)address, 0);
 }
 
-void *sim_host_allocate(size_t bytes)
+void *sim_host_allocate(const char *function, size_t bytes)
 {
     void *address;
     if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
         return NULL;
     }
-    if (!sim_host_register(address, bytes, SIM_HOST_PINNED)) {
+    if (!sim_host_register(function, address, bytes, SIM_HOST_PINNED)) {
         free(address);
         return NULL;
     }
@@ -127,6 +123,20 @@ int sim_host_find(const void *address, size_t *bytes, sim_host_kind *kind)
     if (found) {
         *bytes = ranges[index].bytes - ((uintptr_t)address - ranges[index].start);
         *kind = ranges[index].kind;
+    }
+    pthread_rwlock_unlock(&lock);
+    return found;
+}
+
+size_t sim_host_list(sim_host_range **list)
+{
+    pthread_rwlock_rdlock(&lock);
+    size_t found = count;
+    *list = found == 0 ? NULL : malloc(found * sizeof **list);
+    if (*list == NULL) {
+        found = 0;
+    } else {
+        memcpy(*list, ranges, found * sizeof **list);
     }
     pthread_rwlock_unlock(&lock);
     return found;

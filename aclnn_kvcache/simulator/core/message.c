@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/counters.h"
-
 #define KEPT 1000
 #define INDENT "        "
 
@@ -176,15 +174,12 @@ void sim_message_trace(const char *format, ...)
     }
 }
 
-void sim_misuse(const char *function, const char *format, ...)
+void sim_message_drop(void)
 {
-    va_list values;
-    va_start(values, format);
-    char *text = format_text(format, values);
-    va_end(values);
-    fprintf(stderr, "aclsim: undefined use of %s: %s\n", function, text == NULL ? "" : text);
-    free(text);
-    sim_count(ACLSIM_MISUSES, 1);
+    container *c = pthread_once(&once, make_key) == 0 ? pthread_getspecific(key) : NULL;
+    if (c != NULL) {
+        clear(c);
+    }
 }
 
 /* Only the newest message has its headline at the margin; the others are part of its trace. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What aclGetRecentErrMsg returns, and reports of undefined use. */
+/* What aclGetRecentErrMsg returns. */
 #ifndef ACLSIM_CORE_MESSAGE_H_
 #define ACLSIM_CORE_MESSAGE_H_
 
@@ -16,12 +16,11 @@ SIM_EXPORT void sim_message_solution(const char *code, const char *title, const 
 /* Adds an indented line under "TraceBack (most recent call last):" of the newest message. */
 SIM_EXPORT void sim_message_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Reports, on standard error and in ACLSIM_MISUSES, a call that CANN lets through although its behaviour is undefined.
-   The status that the caller gets is not changed by it. */
-SIM_EXPORT void sim_misuse(const char *function, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* This thread's messages as one text, newest first, and an empty container; NULL when there was none. The text lives
    until the next call on this thread. */
 SIM_EXPORT const char *sim_message_take(void);
+
+/* Empties this thread's container. */
+void sim_message_drop(void);
 
 #endif

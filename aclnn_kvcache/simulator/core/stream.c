@@ -8,12 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/checks.h"
 #include "core/counters.h"
 #include "core/exception.h"
 #include "core/latch.h"
 #include "core/message.h"
 #include "core/monitor.h"
+#include "core/origin.h"
 #include "core/report.h"
+
+#define DETAIL_LINES 8
 
 sim_stream *sim_stream_new(void)
 {
@@ -21,6 +25,7 @@ sim_stream *sim_stream_new(void)
     if (stream != NULL) {
         atomic_init(&stream->references, 1);
         atomic_init(&stream->dropped, 0);
+        stream->agent = sim_order_open();
         pthread_mutex_init(&stream->mutex, NULL);
         sim_condition_init(&stream->work);
         sim_condition_init(&stream->progress);
@@ -41,6 +46,7 @@ void sim_stream_release(sim_stream *stream)
         pthread_cond_destroy(&stream->progress);
         pthread_mutex_destroy(&stream->mutex);
         free(stream->fault.detail);
+        sim_order_close(stream->agent);
         free(stream);
     }
 }
@@ -84,11 +90,15 @@ static void run_next(sim_stream *stream)
         stream->last = NULL;
     }
     pthread_mutex_unlock(&stream->mutex);
+    sim_check_on_stream((sim_check_work){stream->device, stream->id, job->thread_id, job->queued_at});
+    sim_order_begin(job->call);
     aclError code = run ? job->task.run(job->task.arg) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
         take_fault(stream, job, code);
     }
+    sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
+    sim_order_end(job->call);
     free(job);
     pthread_mutex_lock(&stream->mutex);
     ++stream->completed;
@@ -122,6 +132,15 @@ static int start_worker(sim_stream *stream)
     return !failed;
 }
 
+/* With the lock held, so that the checks see calls in the order of the queue. */
+static void watch(sim_stream *stream, sim_job *job)
+{
+    job->call = sim_order_queue(stream->agent, job->task.name, stream->device, stream->id, stream->submitted,
+        job->thread_id);
+    sim_in_flight_use(job->call, job->task.uses, job->task.use_count);
+    sim_in_flight_use(job->call, &(sim_use){"the stream", stream}, 1);
+}
+
 /* With the lock held; the status with which the job was not taken, else 0. */
 static aclError append(sim_stream *stream, sim_job *job)
 {
@@ -135,6 +154,8 @@ static aclError append(sim_stream *stream, sim_job *job)
         return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
     job->id = (uint32_t)++stream->submitted;
+    job->queued_at = sim_tick();
+    watch(stream, job);
     if (stream->last == NULL) {
         stream->first = job;
     } else {
@@ -191,7 +212,23 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
     }
     expired = stream->completed < target;
     pthread_mutex_unlock(&stream->mutex);
+    if (!expired) {
+        sim_order_host_after(stream->agent);
+    }
     return !expired;
+}
+
+/* The newest messages of the worker, a line each. */
+static void trace_detail(char *detail)
+{
+    for (int lines = 0; detail != NULL && lines < DETAIL_LINES;) {
+        const char *line = strsep(&detail, "\n");
+        line += strspn(line, " ");
+        if (*line == '[') { /* which a message begins with, and no other line does */
+            sim_message_trace("%s", line);
+            ++lines;
+        }
+    }
 }
 
 /* In the default mode a fault is told once; a stream that stopped tells it for ever. */
@@ -208,10 +245,7 @@ aclError sim_stream_report_fault(const char *function, sim_stream *stream)
     pthread_mutex_unlock(&stream->mutex);
     if (code != ACL_SUCCESS) {
         sim_fail(code, function, "%s on stream %d of device %d failed", task, stream->id, stream->device);
-        if (detail != NULL) {
-            detail[strcspn(detail, "\n")] = '\0';
-            sim_message_trace("%s", detail);
-        }
+        trace_detail(detail);
     }
     free(detail);
     return code;
@@ -222,6 +256,9 @@ int sim_stream_idle(sim_stream *stream)
     pthread_mutex_lock(&stream->mutex);
     int idle = stream->completed == stream->submitted;
     pthread_mutex_unlock(&stream->mutex);
+    if (idle) {
+        sim_order_host_after(stream->agent);
+    }
     return idle;
 }
 
@@ -249,11 +286,17 @@ void sim_stream_close(sim_stream *stream, int drop_work)
     if (started) {
         pthread_join(stream->worker, NULL);
     }
+    sim_order_host_after(stream->agent);
 }
 
 const atomic_int *sim_stream_dropped(const sim_stream *stream)
 {
     return &stream->dropped;
+}
+
+const void *sim_stream_context(const sim_stream *stream)
+{
+    return stream->context;
 }
 
 int32_t sim_stream_id(const sim_stream *stream)

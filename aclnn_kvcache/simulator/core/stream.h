@@ -7,12 +7,15 @@
 
 #include "acl/acl_rt.h"
 #include "core/export.h"
+#include "core/in_flight.h"
 
 typedef struct {
     const char *name;              /* for messages: the operator or the runtime call */
     aclError (*run)(void *arg);    /* on the worker thread; a non-zero result is a fault, reported at the next synchronise */
     void (*release)(void *arg);    /* after run, and also when the task is dropped or refused */
     void *arg;
+    const sim_use *uses;           /* what the task uses until it has run; needed while it is queued only */
+    size_t use_count;
 } sim_task;
 
 /* Queues the task; NULL is the default stream of the thread's current context. Whatever is returned, the task's argument
@@ -37,6 +40,11 @@ typedef enum {
 SIM_EXPORT aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream_scope scope,
     sim_stream **stream);
 SIM_EXPORT void sim_stream_release(sim_stream *stream);
+
+void sim_stream_retain(void *stream);
+
+/* Whose it is: the handle of a context. */
+const void *sim_stream_context(const sim_stream *stream);
 
 /* Like sim_stream_enqueue on a stream in use. */
 SIM_EXPORT aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel);
@@ -63,7 +71,7 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
 SIM_EXPORT aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle);
 SIM_EXPORT aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_work);
 /* Ends all streams of a context, after their work or dropping it. */
-void sim_streams_close(const void *context, int drop_work);
+void sim_streams_close(const char *function, const void *context, int drop_work);
 
 /* Set once the stream's work is to be dropped: a wait on its worker ends. */
 const atomic_int *sim_stream_dropped(const sim_stream *stream);

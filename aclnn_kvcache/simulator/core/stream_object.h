@@ -14,6 +14,8 @@ typedef struct sim_job {
     int is_kernel;
     uint32_t id;
     uint32_t thread_id; /* of the thread that queued it */
+    uint64_t queued_at; /* in ticks */
+    sim_call *call;     /* for the checks */
 } sim_job;
 
 struct sim_stream {
@@ -25,6 +27,7 @@ struct sim_stream {
     int is_default;
     uint32_t priority;
     uint32_t flags;
+    size_t agent; /* for the checks */
 
     pthread_mutex_t mutex; /* for all that follows */
     pthread_cond_t work;
@@ -46,7 +49,6 @@ struct sim_stream {
 };
 
 sim_stream *sim_stream_new(void);
-void sim_stream_retain(void *object);
 
 /* Whether the work queued so far was done before the deadline; NULL is none. */
 int sim_stream_wait(sim_stream *stream, const struct timespec *deadline);

@@ -2,20 +2,30 @@
 /* Streams as callers know them: by handle, context and device. */
 #include <stdlib.h>
 
+#include "core/checks.h"
 #include "core/context.h"
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/monitor.h"
 #include "core/process.h"
 #include "core/report.h"
 #include "core/stream_object.h"
+#include "core/untouched.h"
 
 /* The worker of such a stream is driven from the device: synchronising it answers at once. */
 #define NOT_SYNCHRONISED (ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY)
 
 static atomic_int live[SIM_MOST_DEVICES];
 static atomic_int next_id[SIM_MOST_DEVICES];
+
+/* Ending a stream waits for its work, but the program is to do that before. Who drops the work knows of it. */
+static void report_work(const char *function, const sim_stream *stream)
+{
+    sim_in_flight_end(function, "destroyed_in_flight", stream, 1, "stream %d of device %d", stream->id,
+        stream->device);
+}
 
 static void retire(sim_stream *stream, int drop_work)
 {
@@ -44,7 +54,7 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
         stream->priority = priority < SIM_LOWEST_PRIORITY ? priority : SIM_LOWEST_PRIORITY;
         stream->flags = flags;
         stream->id = atomic_fetch_add(&next_id[device], 1);
-        created = sim_handle_create(SIM_STREAM, stream);
+        created = sim_handle_create(SIM_STREAM, stream, is_default ? NULL : function);
     }
     if (created == NULL) {
         sim_stream_release(stream);
@@ -60,6 +70,7 @@ aclError sim_stream_create(const char *function, const void *context, int32_t de
 
 aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_t flags, aclrtStream *handle)
 {
+    sim_untouched_begin(function, handle);
     sim_context *context = sim_context_enter();
     if (context == NULL) {
         return sim_context_missing(function);
@@ -67,6 +78,9 @@ aclError sim_stream_create_here(const char *function, uint32_t priority, uint32_
     aclError code = sim_stream_create(function, sim_context_handle(context), sim_context_device(context), 0, priority,
         flags, handle);
     sim_context_leave(context);
+    if (code == ACL_SUCCESS) {
+        sim_untouched_end();
+    }
     return code;
 }
 
@@ -88,10 +102,14 @@ aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream
     sim_context_release(context);
     sim_stream *found = sim_handle_acquire(SIM_STREAM, wanted, sim_stream_retain);
     if (found == NULL) {
+        sim_report_handle(function, "stream", SIM_STREAM, handle);
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
             "stream is %p, which is no stream or was destroyed; expected a live stream or NULL", handle);
     }
     if (scope == SIM_OWN_CONTEXT && found->context != own) {
+        sim_report(SIM_CHECK_API, "stream_of_another_context", function,
+            "stream %d of device %d belongs to context %p, and this thread's is %p", found->id, found->device,
+            found->context, own);
         sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, function, "stream %d of device %d belongs to context %p; current is %p",
             found->id, found->device, found->context, own);
         sim_stream_release(found);
@@ -124,22 +142,28 @@ aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_w
     if (stream->is_default) {
         code = sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
             "stream is a default stream; expected one that was created");
-    } else if (sim_handle_remove(SIM_STREAM, handle) == NULL) {
+    } else if (sim_handle_remove(SIM_STREAM, handle, function) == NULL) {
         code = sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function, "another thread destroyed stream %p", handle);
     } else {
+        if (!drop_work) {
+            report_work(function, stream);
+        }
         retire(stream, drop_work);
     }
     sim_stream_release(stream);
     return code;
 }
 
-void sim_streams_close(const void *context, int drop_work)
+void sim_streams_close(const char *function, const void *context, int drop_work)
 {
     sim_entry *streams;
     size_t count = sim_handle_collect(SIM_STREAM, sim_stream_retain, &streams);
     for (size_t i = 0; i < count; ++i) {
         sim_stream *stream = streams[i].object;
-        if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle) != NULL) {
+        if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle, function) != NULL) {
+            if (!drop_work) {
+                report_work(function, stream);
+            }
             retire(stream, drop_work);
         }
         sim_stream_release(stream);

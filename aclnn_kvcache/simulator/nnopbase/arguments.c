@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "nnopbase/arguments.h"
 
+#include "core/handle_report.h"
 #include "core/message.h"
 
 /* 161xxx is reported as EZ1001 and 561xxx as EZ9999 (acl_abi 5.3). */
@@ -29,7 +30,7 @@ void *sim_live_object(sim_kind kind, const void *handle, const char *function, c
     void *object = sim_handle_get(kind, handle);
 
     if (object == NULL) {
-        sim_misuse(function, "%s %p was destroyed before or never was an object of this kind", parameter, handle);
+        sim_report_handle(function, parameter, kind, handle);
     }
     return object;
 }

@@ -2,6 +2,8 @@
 #include "nnopbase/executor.h"
 
 #include "core/export.h"
+#include "core/handle_report.h"
+#include "core/in_flight.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
@@ -30,11 +32,12 @@ SIM_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
     if (executor == NULL) {
         return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
     }
-    sim_executor *object = sim_handle_remove(SIM_EXECUTOR, executor);
+    sim_executor *object = sim_handle_remove(SIM_EXECUTOR, executor, __func__);
     if (object == NULL) {
-        sim_misuse(__func__, "executor %p was consumed or destroyed before, or never was one", (void *)executor);
+        sim_report_handle(__func__, "executor", SIM_EXECUTOR, executor);
         return ACLNN_SUCCESS;
     }
+    sim_in_flight_end(__func__, "destroyed_in_flight", executor, 1, "executor %p", (void *)executor);
     object->release(object);
     return ACLNN_SUCCESS;
 }

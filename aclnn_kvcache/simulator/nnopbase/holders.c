@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "core/export.h"
-#include "core/message.h"
+#include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
-void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t item_bytes)
+void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t item_bytes, const char *function)
 {
     uint64_t held = values == NULL ? 0 : size;
 
@@ -24,7 +24,7 @@ void *sim_holder_create(sim_kind kind, const void *values, uint64_t size, size_t
     if (held != 0) {
         memcpy(holder->values, values, held * item_bytes);
     }
-    void *handle = sim_handle_create(kind, holder);
+    void *handle = sim_handle_create(kind, holder, function);
     if (handle == NULL) {
         free(holder);
     }
@@ -36,9 +36,9 @@ sim_holder *sim_holder_remove(sim_kind kind, const void *handle, const char *fun
     if (handle == NULL) {
         return NULL;
     }
-    sim_holder *holder = sim_handle_remove(kind, handle);
+    sim_holder *holder = sim_handle_remove(kind, handle, function);
     if (holder == NULL) {
-        sim_misuse(function, "%p was destroyed before or never was an object of this kind", handle);
+        sim_report_handle(function, "what is to be destroyed", kind, handle);
     }
     return holder;
 }
@@ -65,17 +65,17 @@ static aclnnStatus give_size(sim_kind kind, const void *handle, const char *para
 
 SIM_EXPORT aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
 {
-    return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
 {
-    return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
 {
-    return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value);
+    return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyIntArray(const aclIntArray *array)

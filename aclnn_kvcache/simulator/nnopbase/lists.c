@@ -8,12 +8,12 @@
 
 SIM_EXPORT aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size)
 {
-    return sim_holder_create(SIM_TENSOR_LIST, (const void *)value, size, sizeof *value);
+    return sim_holder_create(SIM_TENSOR_LIST, (const void *)value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size)
 {
-    return sim_holder_create(SIM_SCALAR_LIST, (const void *)value, size, sizeof *value);
+    return sim_holder_create(SIM_SCALAR_LIST, (const void *)value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyTensorList(const aclTensorList *array)

@@ -27,7 +27,7 @@ SIM_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     }
     for (size_t i = 0; i < sizeof scalar_types / sizeof scalar_types[0]; i++) {
         if (scalar_types[i].dtype == (int)dataType) {
-            return sim_holder_create(SIM_SCALAR, value, scalar_types[i].bytes, 1);
+            return sim_holder_create(SIM_SCALAR, value, scalar_types[i].bytes, 1, __func__);
         }
     }
     sim_message("EZ1006", "Not_Supported_Data_Type", "%s: no scalar can have data type %d", __func__, (int)dataType);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/export.h"
-#include "core/message.h"
+#include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
 
@@ -81,14 +82,15 @@ SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDims
         return NULL;
     }
     if (viewDimsNum > SIM_MAX_RANK || storageDimsNum > SIM_MAX_RANK) {
-        sim_misuse(__func__, "more than %u extents; the later ones are undefined", SIM_MAX_RANK);
+        sim_report(SIM_CHECK_API, "too_many_dimensions", __func__,
+                   "more than %u extents; the later ones are undefined", SIM_MAX_RANK);
     }
     set_view(tensor, viewDims, viewDimsNum);
     set_storage(tensor, storageDims, storageDimsNum);
     set_attributes(tensor, dataType, stride, offset, format);
     tensor->base = tensorData;
 
-    void *handle = sim_handle_create(SIM_TENSOR, tensor);
+    void *handle = sim_handle_create(SIM_TENSOR, tensor, __func__);
     if (handle == NULL) {
         free(tensor);
     }
@@ -126,9 +128,9 @@ SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
     if (tensor == NULL) {
         return ACLNN_SUCCESS;
     }
-    sim_tensor *object = sim_handle_remove(SIM_TENSOR, tensor);
+    sim_tensor *object = sim_handle_remove(SIM_TENSOR, tensor, __func__);
     if (object == NULL) {
-        sim_misuse(__func__, "tensor %p was destroyed before or never was a tensor", (const void *)tensor);
+        sim_report_handle(__func__, "tensor", SIM_TENSOR, tensor);
     }
     free(object);
     return ACLNN_SUCCESS;

@@ -3,86 +3,143 @@
 
 #include <string.h>
 
+#include "core/checks.h"
+#include "core/footprint.h"
 #include "core/memory.h"
-#include "opapi/op_tensor.h"
+#include "core/shadow.h"
+#include "opapi/device_check.h"
 
-static void *resolve(uint64_t address, uint64_t bytes)
+static const void *as_pointer(uint64_t address)
 {
-    return sim_memory_resolve((const void *)(uintptr_t)address, bytes);
+    return (const void *)(uintptr_t)address;
 }
 
-bool device_read(uint64_t address, void *value, size_t bytes)
+/* The bytes were touched. */
+static void note(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access)
 {
-    const void *place = resolve(address, bytes);
+    sim_footprint_note(of->is_copy ? "workspace" : of->name, as_pointer(address), bytes, access == SIM_WRITE);
+}
+
+/* Where the bytes lie; NULL on a fault. */
+static const void *readable(const op_operand_place *of, uint64_t address, uint64_t bytes)
+{
+    device_check_bounds(of, address, bytes, SIM_READ);
+    return sim_memory_resolve(as_pointer(address), bytes);
+}
+
+/* The same; the range may turn out not to be for writing. */
+static void *writable(const op_operand_place *of, uint64_t address, uint64_t bytes, bool *is_allowed)
+{
+    *is_allowed = device_check_bounds(of, address, bytes, SIM_WRITE);
+    return sim_memory_resolve(as_pointer(address), bytes);
+}
+
+bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes)
+{
+    const void *place = readable(of, address, bytes);
 
     if (place == NULL) {
         return false;
+    }
+    if (sim_checking(SIM_CHECK_INIT)) {
+        device_check_written(of, address, bytes);
     }
     memcpy(value, place, bytes);
+    note(of, address, bytes, SIM_READ);
     return true;
 }
 
-bool device_write(uint64_t address, const void *value, size_t bytes)
+bool device_write(const op_operand_place *of, uint64_t address, const void *value, size_t bytes)
 {
-    void *place = resolve(address, bytes);
+    bool is_allowed;
+    void *place = writable(of, address, bytes, &is_allowed);
 
-    if (place == NULL) {
-        return false;
+    if (place == NULL || !is_allowed) {
+        return place != NULL;
     }
     memcpy(place, value, bytes);
+    note(of, address, bytes, SIM_WRITE);
+    if (sim_checking(SIM_CHECK_INIT)) {
+        sim_shadow_write(as_pointer(address), bytes);
+    }
     return true;
 }
 
+/* Copies carry on what was never written; a use of it is reported. */
+typedef enum { COPY, USE } purpose;
+
 /* Source and target may be the same memory: nothing forbids a key that is a slice of the cache. */
-static bool move_block(uint64_t to, uint64_t from, uint64_t bytes)
+static bool move_block(device_run to, device_run from, uint64_t offset, uint64_t bytes, purpose why)
 {
-    const void *source = resolve(from, bytes);
-    void *target = resolve(to, bytes);
+    const uint64_t target_address = to.address + offset * to.step;
+    const uint64_t source_address = from.address + offset * from.step;
+    bool is_allowed;
+    const void *source = readable(from.of, source_address, bytes);
+    void *target = writable(to.of, target_address, bytes, &is_allowed);
 
     if (source == NULL || target == NULL) {
         return false;
     }
+    if (sim_checking(SIM_CHECK_INIT) && why == USE) {
+        device_check_written(from.of, source_address, bytes);
+    }
+    if (!is_allowed) {
+        return true;
+    }
     memmove(target, source, bytes);
+    note(from.of, source_address, bytes, SIM_READ);
+    note(to.of, target_address, bytes, SIM_WRITE);
+    if (sim_checking(SIM_CHECK_INIT)) {
+        sim_shadow_copy(as_pointer(target_address), as_pointer(source_address), bytes);
+    }
     return true;
 }
 
-bool device_move(device_run to, device_run from, uint64_t count, size_t item_bytes)
+static bool move(device_run to, device_run from, uint64_t count, purpose why)
 {
+    const size_t item_bytes = from.of->item_bytes;
+
     if (count == 0) {
         return true;
     }
     if (count == 1 || (to.step == item_bytes && from.step == item_bytes)) {
-        return move_block(to.address, from.address, count * item_bytes);
+        return move_block(to, from, 0, count * item_bytes, why);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!move_block(to.address + i * to.step, from.address + i * from.step, item_bytes)) {
+        if (!move_block(to, from, i, item_bytes, why)) {
             return false;
         }
     }
     return true;
 }
 
+bool device_move(device_run to, device_run from, uint64_t count)
+{
+    return move(to, from, count, USE);
+}
+
 typedef struct {
-    const sim_tensor *view;
-    size_t item_bytes;
+    const op_operand_place *view;
+    const op_operand_place *dense;
     bool into_dense;
-    uint64_t dense; /* address of the next dense element */
+    uint64_t next; /* address of the next dense element */
 } view_walk;
 
 /* Walks the axes from this one on; the last axis is one run. */
 static bool walk(view_walk *state, uint64_t axis, uint64_t address)
 {
-    const bool is_run = axis + 1 >= state->view->rank;
-    const uint64_t step = axis < state->view->rank ? (uint64_t)state->view->strides[axis] * state->item_bytes : 0;
-    const int64_t extent = axis < state->view->rank ? state->view->dims[axis] : 1;
+    const sim_tensor *tensor = state->view->view;
+    const size_t item_bytes = state->view->item_bytes;
+    const bool is_run = axis + 1 >= tensor->rank;
+    const uint64_t step = axis < tensor->rank ? state->view->strides[axis] * item_bytes : 0;
+    const int64_t extent = axis < tensor->rank ? tensor->dims[axis] : 1;
 
     if (is_run) {
         const uint64_t count = extent > 0 ? (uint64_t)extent : 0;
-        const device_run in_view = {address, step};
-        const device_run in_dense = {state->dense, state->item_bytes};
-        state->dense += count * state->item_bytes;
-        return state->into_dense ? device_move(in_dense, in_view, count, state->item_bytes)
-                                 : device_move(in_view, in_dense, count, state->item_bytes);
+        const device_run in_view = {state->view, address, step};
+        const device_run in_dense = {state->dense, state->next, item_bytes};
+        state->next += count * item_bytes;
+        return state->into_dense ? move(in_dense, in_view, count, COPY) : move(in_view, in_dense, count, COPY);
     }
     for (int64_t i = 0; i < extent; i++) {
         if (!walk(state, axis + 1, address + (uint64_t)i * step)) {
@@ -92,16 +149,16 @@ static bool walk(view_walk *state, uint64_t axis, uint64_t address)
     return true;
 }
 
-bool device_view_to_dense(const sim_tensor *view, uint64_t view_start, uint64_t dense_start)
+bool device_view_to_dense(const op_operand_place *view, const op_operand_place *dense)
 {
-    view_walk state = {view, op_tensor_item_bytes(view), true, dense_start};
+    view_walk state = {view, dense, true, dense->start};
 
-    return walk(&state, 0, view_start);
+    return walk(&state, 0, view->start);
 }
 
-bool device_dense_to_view(const sim_tensor *view, uint64_t view_start, uint64_t dense_start)
+bool device_dense_to_view(const op_operand_place *view, const op_operand_place *dense)
 {
-    view_walk state = {view, op_tensor_item_bytes(view), false, dense_start};
+    view_walk state = {view, dense, false, dense->start};
 
-    return walk(&state, 0, view_start);
+    return walk(&state, 0, view->start);
 }

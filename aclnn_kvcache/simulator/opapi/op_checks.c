@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opapi/op_checks.h"
 
+#include <stdio.h>
+
+#include "core/checks.h"
 #include "core/context.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/message.h"
 #include "core/profile.h"
+#include "core/untouched.h"
 #include "opapi/op_tensor.h"
 #include "opdev/op_errno.h"
 
 #define INNER_ERROR "EZ9999", "AclNN_Inner_Error"
 
-aclnnStatus op_check_outputs(const uint64_t *workspace_size, aclOpExecutor *const *executor)
+aclnnStatus op_check_outputs(const char *function, const uint64_t *workspace_size, aclOpExecutor *const *executor)
 {
+    sim_untouched_begin(function, executor);
     if (workspace_size == NULL || executor == NULL) {
         sim_message("EZ1001", "AclNN_Parameter_Error", "%s is nullptr",
                     workspace_size == NULL ? "workspaceSize" : "executor");
@@ -27,7 +33,9 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
     for (size_t i = 0; i < count; i++) {
         tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
         if (tensors[i] == NULL) {
-            sim_misuse(function, "tensor argument %zu was destroyed before or never was a tensor", i);
+            char parameter[48];
+            snprintf(parameter, sizeof parameter, "tensor argument %zu", i);
+            sim_report_handle(function, parameter, SIM_TENSOR, handles[i]);
             sim_message(INNER_ERROR, "tensor argument %zu is no tensor", i);
             return ACLNN_ERR_INNER_NULLPTR;
         }
@@ -45,11 +53,14 @@ aclnnStatus op_check_view(const sim_tensor *tensor)
     return ACLNN_SUCCESS;
 }
 
-aclnnStatus op_check_device(int32_t *device)
+aclnnStatus op_check_device(const char *function, int32_t *device)
 {
     const int error = sim_current_device(device);
 
     if (error != ACL_SUCCESS) {
+        sim_report(SIM_CHECK_API, "no_device", function,
+                   "this thread has no current device; each thread that makes calls sets its own, by aclrtSetDevice or "
+                   "aclrtSetCurrentContext");
         sim_message(INNER_ERROR, "aclrtGetDevice failed with %d: this thread has no current device", error);
         return ACLNN_ERR_INNER_NULLPTR;
     }

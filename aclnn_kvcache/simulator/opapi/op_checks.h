@@ -6,7 +6,7 @@
 #include "nnopbase/tensor.h"
 
 /* The out-parameters of phase 1: what every operator looks at first. */
-aclnnStatus op_check_outputs(const uint64_t *workspace_size, aclOpExecutor *const *executor);
+aclnnStatus op_check_outputs(const char *function, const uint64_t *workspace_size, aclOpExecutor *const *executor);
 
 /* The tensors behind the handles, none of which is NULL. */
 aclnnStatus op_read_tensors(const char *function, const void *const *handles, size_t count,
@@ -16,7 +16,7 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
 aclnnStatus op_check_view(const sim_tensor *tensor);
 
 /* The tiling starts with the platform, which needs a device (observed.md: 561103 naming aclrtGetDevice and 107002). */
-aclnnStatus op_check_device(int32_t *device);
+aclnnStatus op_check_device(const char *function, int32_t *device);
 
 /* The kernels of the operator for the product. This comes last: behind the operator's own checks (161001, 161002) for
    sure, since those happen a layer further out, and behind the tiling because both operators' lists of checks name it

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/message.h"
+#include "core/checks.h"
 
 uint64_t odd_tokens_first(uint64_t step, uint64_t tokens)
 {
@@ -51,7 +51,8 @@ void report_duplicates(const char *function, const int64_t *slots, uint64_t toke
     qsort(targets, tokens, sizeof *targets, by_slot_then_token);
     for (uint64_t i = 1; i < tokens; i++) {
         if (targets[i].slot != ignored && targets[i].slot == targets[i - 1].slot) {
-            sim_misuse(function, "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
+            sim_report(SIM_CHECK_RACE, "duplicate_slot", function,
+                       "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
                        (unsigned long long)targets[i - 1].token, (unsigned long long)targets[i].token,
                        (long long)targets[i].slot);
             break;

@@ -5,6 +5,7 @@
 
 #include "core/handle.h"
 #include "core/message.h"
+#include "core/untouched.h"
 #include "opdev/op_errno.h"
 
 static void release(sim_executor *shared)
@@ -66,7 +67,7 @@ aclnnStatus op_executor_give(const op_call *call, uint64_t *workspace_size, aclO
     if (object != NULL) {
         object->plan = find_plan(object, call);
         if (object->plan != NULL) {
-            handle = sim_handle_create(SIM_EXECUTOR, object);
+            handle = sim_handle_create(SIM_EXECUTOR, object, call->function);
         }
     }
     if (handle == NULL) {
@@ -79,5 +80,6 @@ aclnnStatus op_executor_give(const op_call *call, uint64_t *workspace_size, aclO
     }
     *workspace_size = object->plan->workspace_bytes;
     *executor = handle;
+    sim_untouched_end();
     return ACLNN_SUCCESS;
 }

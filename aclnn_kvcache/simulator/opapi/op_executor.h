@@ -9,6 +9,7 @@
 
 /* A phase 1 that passed its checks. */
 typedef struct {
+    const char *function;    /* that is phase 1 */
     const op_kernel *kernel; /* NULL when there is nothing to launch */
     uint64_t workspace_bytes;
     const void *details;

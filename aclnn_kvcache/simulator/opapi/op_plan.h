@@ -13,11 +13,13 @@ typedef struct op_plan op_plan;
 typedef struct {
     op_plan *plan;
     void *workspace;
+    uint64_t workspace_bytes; /* as phase 2 says */
     void *bases[]; /* storage bases, one for each tensor of the plan */
 } op_launch;
 
 typedef struct {
     const char *name;                      /* of phase 2, for messages */
+    const char *const *tensor_names;       /* of the parameters, in their order */
     aclError (*run)(const op_launch *launch); /* on the stream's worker; non-zero is a fault */
 } op_kernel;
 

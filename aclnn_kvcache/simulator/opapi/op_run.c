@@ -4,11 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
+#include "core/memory_check.h"
 #include "core/message.h"
+#include "core/shadow.h"
 #include "core/stream.h"
+#include "opapi/device_check.h"
+#include "core/untouched.h"
 #include "opapi/op_executor.h"
+#include "opapi/op_run_checks.h"
 #include "opdev/op_errno.h"
+
+enum { MOST_TENSORS = 32 }; /* of an operator */
 
 /* The inner status 161001 shows in the text only. */
 static aclnnStatus null_pointer(const char *function, const char *parameter)
@@ -18,10 +27,24 @@ static aclnnStatus null_pointer(const char *function, const char *parameter)
     return ACLNN_ERR_INNER;
 }
 
+/* What an earlier call left in it is nothing that a kernel may count on. Of a workspace that is too small, what there is
+   of it. */
+static void taint_workspace(const op_launch *launch)
+{
+    const uint64_t wanted = launch->plan->workspace_bytes;
+    const uint64_t given = launch->workspace_bytes;
+
+    sim_shadow_taint(launch->workspace, sim_memory_inside(launch->workspace, given < wanted ? given : wanted));
+}
+
 static aclError run_launch(void *arg)
 {
     const op_launch *launch = arg;
 
+    device_at_no_token();
+    if (sim_checking(SIM_CHECK_INIT)) {
+        taint_workspace(launch);
+    }
     return launch->plan->kernel->run(launch);
 }
 
@@ -33,6 +56,20 @@ static void release_launch(void *arg)
     free(launch);
 }
 
+static void report_destroyed(const char *function, const op_executor *executor, size_t index)
+{
+    const void *handle = executor->operands[index].handle;
+    const sim_handle_facts facts = sim_handle_look(handle);
+    const char *consequence = executor->shared.kind == SIM_CACHED_WRAPPER ? "uses the address of phase 1"
+                              : facts.is_replaced                         ? "uses the address of the tensor that was made "
+                                                                            "in its place since"
+                                                                          : "reads freed memory";
+
+    sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
+               "tensor %s, %p, was destroyed between phase 1 and phase 2; CANN launches all the same and %s",
+               executor->plan->kernel->tensor_names[index], handle, consequence);
+}
+
 /* The storage base that the launch uses: of a cached wrapper that of phase 1, else what the tensor has now. A tensor
    that is gone makes CANN read freed memory; here nothing is launched, unless its address was kept. */
 static bool fix_base(const char *function, const op_executor *executor, size_t index, void **base)
@@ -42,8 +79,7 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     const bool is_kept = executor->shared.kind == SIM_CACHED_WRAPPER || operand->handle == NULL;
 
     if (tensor == NULL && operand->handle != NULL) {
-        sim_misuse(function, "tensor %p, argument %zu, was destroyed between phase 1 and phase 2", operand->handle,
-                   index);
+        report_destroyed(function, executor, index);
     }
     if (tensor == NULL && !is_kept) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: argument %zu of phase 1 does not exist any more", function,
@@ -54,7 +90,22 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
     return true;
 }
 
-static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace)
+/* What the launch uses, for as long as it is under way: its tensors, the workspace, and an executor that stays. */
+static aclError enqueue(op_launch *launch, const void *executor, aclrtStream stream)
+{
+    const op_plan *plan = launch->plan;
+    sim_use uses[MOST_TENSORS + 2] = {{"workspace", launch->workspace}, {"the executor", executor}};
+    size_t count = 2;
+
+    for (size_t i = 0; i < plan->tensor_count && i < MOST_TENSORS; i++) {
+        uses[count++] = (sim_use){plan->kernel->tensor_names[i], launch->bases[i]};
+    }
+    const sim_task task = {plan->kernel->name, run_launch, release_launch, launch, uses, count};
+    return sim_stream_enqueue(stream, task, 1);
+}
+
+static op_launch *create_launch(const char *function, const op_executor *executor, void *workspace,
+                                uint64_t workspace_bytes)
 {
     op_plan *plan = executor->plan;
     op_launch *launch = calloc(1, sizeof *launch + plan->tensor_count * sizeof launch->bases[0]);
@@ -69,28 +120,26 @@ static op_launch *create_launch(const char *function, const op_executor *executo
         }
     }
     launch->workspace = workspace;
+    launch->workspace_bytes = workspace_bytes;
     launch->plan = op_plan_share(plan);
     return launch;
 }
 
-static aclnnStatus launch_executor(const char *function, const op_executor *executor, void *workspace,
-                                   uint64_t workspace_size, aclrtStream stream)
+static aclnnStatus launch_executor(const char *function, const op_executor *executor, const void *handle,
+                                   void *workspace, uint64_t workspace_size, aclrtStream stream)
 {
     const op_plan *plan = executor->plan;
 
     if (plan->kernel == NULL) {
         return ACLNN_SUCCESS;
     }
-    if (workspace_size < plan->workspace_bytes) {
-        sim_misuse(function, "the workspace has %llu bytes, phase 1 asked for %llu",
-                   (unsigned long long)workspace_size, (unsigned long long)plan->workspace_bytes);
-    }
-    op_launch *launch = create_launch(function, executor, workspace);
+    op_check_workspace(function, workspace, workspace_size, plan->workspace_bytes);
+    op_launch *launch = create_launch(function, executor, workspace, workspace_size);
     if (launch == NULL) {
         return ACLNN_ERR_INNER;
     }
-    const sim_task task = {plan->kernel->name, run_launch, release_launch, launch};
-    const aclError error = sim_stream_enqueue(stream, task, 1);
+    op_check_operands(function, launch);
+    const aclError error = enqueue(launch, executor->shared.repeatable ? handle : NULL, stream);
     if (error != ACL_SUCCESS) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the launch failed with %d", function, error);
         return ACLNN_ERR_INNER;
@@ -104,10 +153,10 @@ static op_executor *claim(const char *function, const void *handle, bool is_kept
     op_executor *executor = sim_handle_get(SIM_EXECUTOR, handle);
 
     if (executor != NULL && !(executor->shared.repeatable && is_kept_if_repeatable)) {
-        executor = sim_handle_remove(SIM_EXECUTOR, handle);
+        executor = sim_handle_remove(SIM_EXECUTOR, handle, function);
     }
     if (executor == NULL) {
-        sim_misuse(function, "executor %p was consumed or destroyed before, or never was one", handle);
+        sim_report_handle(function, "executor", SIM_EXECUTOR, handle);
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the executor is not usable any more", function);
     }
     return executor;
@@ -117,6 +166,7 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
                    aclrtStream stream)
 {
     if (executor == NULL) {
+        sim_report_untouched(function, "executor", NULL);
         return null_pointer(function, "executor");
     }
     const bool has_workspace = workspace != NULL || workspace_size == 0;
@@ -129,9 +179,10 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
         return null_pointer(function, "workspace");
     }
     if (object->plan->kernel != NULL && strcmp(object->plan->kernel->name, function) != 0) {
-        sim_misuse(function, "the executor is one of %s, which is what runs", object->plan->kernel->name);
+        sim_report(SIM_CHECK_API, "executor_of_another_operator", function,
+                   "the executor is one of %s, which is what runs", object->plan->kernel->name);
     }
-    const aclnnStatus status = launch_executor(function, object, workspace, workspace_size, stream);
+    const aclnnStatus status = launch_executor(function, object, executor, workspace, workspace_size, stream);
     if (object->shared.repeatable) {
         return status;
     }

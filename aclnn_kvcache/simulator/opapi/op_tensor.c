@@ -52,21 +52,31 @@ uint64_t op_tensor_count(const sim_tensor *tensor, uint64_t axis)
     return tensor->dims[axis] > 0 ? (uint64_t)tensor->dims[axis] : 0;
 }
 
-bool op_tensor_leaves_storage(const sim_tensor *tensor)
+bool op_tensor_span(const sim_tensor *tensor, const int64_t *strides, int64_t *lowest, int64_t *highest)
 {
-    int64_t lowest = tensor->offset;
-    int64_t highest = tensor->offset;
-
+    *lowest = 0;
+    *highest = 0;
     for (uint64_t axis = 0; axis < sim_held_rank(tensor->rank); axis++) {
         int64_t span;
         if (__builtin_sub_overflow(tensor->dims[axis], 1, &span) ||
-            __builtin_mul_overflow(span, tensor->strides[axis], &span) ||
-            (span < 0 ? __builtin_add_overflow(lowest, span, &lowest)
-                      : __builtin_add_overflow(highest, span, &highest))) {
-            return true;
+            __builtin_mul_overflow(span, strides[axis], &span) ||
+            (span < 0 ? __builtin_add_overflow(*lowest, span, lowest)
+                      : __builtin_add_overflow(*highest, span, highest))) {
+            return false;
         }
     }
-    return lowest < 0 || highest >= op_tensor_storage_elements(tensor);
+    return true;
+}
+
+bool op_tensor_leaves_storage(const sim_tensor *tensor)
+{
+    int64_t lowest;
+    int64_t highest;
+
+    return !op_tensor_span(tensor, tensor->strides, &lowest, &highest) ||
+           __builtin_add_overflow(lowest, tensor->offset, &lowest) ||
+           __builtin_add_overflow(highest, tensor->offset, &highest) || lowest < 0 ||
+           highest >= op_tensor_storage_elements(tensor);
 }
 
 size_t op_tensor_item_bytes(const sim_tensor *tensor)

@@ -18,6 +18,10 @@ int64_t op_tensor_storage_elements(const sim_tensor *tensor);
 /* Extent of an axis as a number of elements: a negative one holds none. */
 uint64_t op_tensor_count(const sim_tensor *tensor, uint64_t axis);
 
+/* Offsets of the lowest and the highest element from the first, with these strides and no extent of 0; false when they
+   do not fit. */
+bool op_tensor_span(const sim_tensor *tensor, const int64_t *strides, int64_t *lowest, int64_t *highest);
+
 /* Some element lies in front of the storage or behind it, going by offset, extents and strides. */
 bool op_tensor_leaves_storage(const sim_tensor *tensor);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "opapi/bf16.h"
+#include "opapi/device_check.h"
 #include "opapi/device_copy.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_tensor.h"
@@ -22,7 +23,7 @@ static device_run output_place(const qkv_work *work, qkv_tensor tensor, uint64_t
     const uint64_t token_rows = is_token_major ? work->details->heads[Q_HEADS] : 1;
     const uint64_t head_rows = is_token_major ? 1 : work->tokens;
 
-    return (device_run){work->places[tensor].start + token * token_rows * row_bytes, head_rows * row_bytes};
+    return (device_run){&work->places[tensor], work->places[tensor].start + token * token_rows * row_bytes, head_rows * row_bytes};
 }
 
 /* A slot is widened to unsigned by its sign, so that -1 is the last row of "block -1". */
@@ -33,20 +34,20 @@ static device_run cache_place(const qkv_work *work, qkv_tensor tensor, uint64_t 
     const uint64_t slot = (uint64_t)work->slots[token];
     const uint64_t offset = slot / block_size * cache->strides[0] + slot % block_size * cache->strides[2];
 
-    return (device_run){cache->start + offset * cache->item_bytes, cache->strides[1] * cache->item_bytes};
+    return (device_run){cache, cache->start + offset * cache->item_bytes, cache->strides[1] * cache->item_bytes};
 }
 
-static bool read_floats(uint64_t address, float *values, uint64_t count)
+static bool read_floats(const op_operand_place *of, uint64_t address, float *values, uint64_t count)
 {
-    return device_read(address, values, count * sizeof *values);
+    return device_read(of, address, values, count * sizeof *values);
 }
 
 /* BF16 values as floats, a row's worth. */
-static bool read_row(uint64_t address, float row[HEAD_SIZE])
+static bool read_row(const op_operand_place *of, uint64_t address, float row[HEAD_SIZE])
 {
     uint16_t codes[HEAD_SIZE];
 
-    if (!device_read(address, codes, sizeof codes)) {
+    if (!device_read(of, address, codes, sizeof codes)) {
         return false;
     }
     for (int i = 0; i < HEAD_SIZE; i++) {
@@ -62,7 +63,7 @@ static bool read_head(const qkv_work *work, uint64_t token, uint64_t head, float
     const uint64_t all = heads[Q_HEADS] + heads[K_HEADS] + heads[V_HEADS];
     const uint64_t index = work->details->layout_in == TND ? token * all + head : head * work->tokens + token;
 
-    return read_row(work->places[QKV].start + index * HEAD_SIZE * sizeof(uint16_t), row);
+    return read_row(&work->places[QKV], work->places[QKV].start + index * HEAD_SIZE * sizeof(uint16_t), row);
 }
 
 /* Q and K differ in where their rows come from and go to. */
@@ -83,11 +84,14 @@ static bool rotate_token(const qkv_work *work, const rotated_part *part, const f
     const uint64_t first_head = part->kind == Q_HEADS ? 0 : work->details->heads[Q_HEADS];
     const device_run codes_to = part->place(work, part->codes, token);
     const device_run scales_to = part->place(work, part->scales, token);
+    const op_operand_place *cos_sin_at = &work->places[COS_SIN];
     float cos_sin[HEAD_SIZE];
 
-    if (!read_floats(work->places[COS_SIN].start + work->positions[token] * sizeof cos_sin, cos_sin, HEAD_SIZE)) {
+    device_at_token(token, "position", (int64_t)work->positions[token]);
+    if (!read_floats(cos_sin_at, cos_sin_at->start + work->positions[token] * sizeof cos_sin, cos_sin, HEAD_SIZE)) {
         return false;
     }
+    device_at_token(token, "slot", work->slots[token]);
     for (uint64_t head = 0; head < work->details->heads[part->kind]; head++) {
         float row[HEAD_SIZE];
         uint8_t codes[HEAD_SIZE];
@@ -98,8 +102,8 @@ static bool rotate_token(const qkv_work *work, const rotated_part *part, const f
         qkv_turn(row, cos_sin);
         qkv_rotate(row, work->rotation);
         const float scale = qkv_quantise(row, codes);
-        if (!device_write(codes_to.address + head * codes_to.step, codes, sizeof codes) ||
-            !device_write(scales_to.address + head * scales_to.step, &scale, sizeof scale)) {
+        if (!device_write(codes_to.of, codes_to.address + head * codes_to.step, codes, sizeof codes) ||
+            !device_write(scales_to.of, scales_to.address + head * scales_to.step, &scale, sizeof scale)) {
             return false;
         }
     }
@@ -110,7 +114,7 @@ static bool rotate_part(const qkv_work *work, const rotated_part *part)
 {
     float gamma[HEAD_SIZE];
 
-    if (!read_floats(work->places[part->gamma].start, gamma, HEAD_SIZE)) {
+    if (!read_floats(&work->places[part->gamma], work->places[part->gamma].start, gamma, HEAD_SIZE)) {
         return false;
     }
     for (uint64_t step = 0; step < work->tokens; step++) {
@@ -126,16 +130,17 @@ static bool scale_v_token(const qkv_work *work, uint64_t token)
     const uint64_t *heads = work->details->heads;
     const device_run codes_to = cache_place(work, V_CACHE, token);
 
+    device_at_token(token, "slot", work->slots[token]);
     for (uint64_t head = 0; head < heads[V_HEADS]; head++) {
         float row[HEAD_SIZE];
         uint8_t codes[HEAD_SIZE];
         float factor;
         if (!read_head(work, token, heads[Q_HEADS] + heads[K_HEADS] + head, row) ||
-            !read_floats(work->places[V_SCALE].start + head * sizeof factor, &factor, 1)) {
+            !read_floats(&work->places[V_SCALE], work->places[V_SCALE].start + head * sizeof factor, &factor, 1)) {
             return false;
         }
         qkv_quantise_by(factor, row, codes);
-        if (!device_write(codes_to.address + head * codes_to.step, codes, sizeof codes)) {
+        if (!device_write(codes_to.of, codes_to.address + head * codes_to.step, codes, sizeof codes)) {
             return false;
         }
     }
@@ -157,7 +162,7 @@ static bool read_rotation(qkv_work *work)
 {
     for (uint64_t i = 0; i < HEAD_SIZE; i++) {
         const uint64_t address = work->places[ROTATION].start + i * HEAD_SIZE * sizeof(uint16_t);
-        if (!read_row(address, &work->rotation[i * HEAD_SIZE])) {
+        if (!read_row(&work->places[ROTATION], address, &work->rotation[i * HEAD_SIZE])) {
             return false;
         }
     }
@@ -194,4 +199,4 @@ static aclError run(const op_launch *launch)
     return is_done ? ACL_SUCCESS : ACL_ERROR_RT_AICORE_EXCEPTION;
 }
 
-const op_kernel qkv_kernel = {QKV_NAME, run};
+const op_kernel qkv_kernel = {QKV_NAME, qkv_names, run};

@@ -5,6 +5,7 @@
 #include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
 #include "core/export.h"
 #include "core/handle.h"
+#include "core/handle_report.h"
 #include "core/message.h"
 #include "nnopbase/holders.h"
 #include "opapi/op_checks.h"
@@ -42,7 +43,7 @@ static aclnnStatus read_head_nums(const char *function, const void *handle, qkv_
     const sim_holder *holder = sim_handle_get(SIM_INT_ARRAY, handle);
 
     if (holder == NULL) {
-        sim_misuse(function, "headNums was destroyed before or never was an int array");
+        sim_report_handle(function, "headNums", SIM_INT_ARRAY, handle);
         sim_message("EZ9999", "AclNN_Inner_Error", "headNums is no int array");
         return ACLNN_ERR_INNER_NULLPTR;
     }
@@ -97,6 +98,7 @@ static aclnnStatus give_kernel(const void *const handles[QKV_TENSORS], const sim
     }
     const uint64_t workspace_bytes = stage(tensors, &details);
     const op_call call = {
+        .function = QKV_NAME "GetWorkspaceSize",
         .kernel = &qkv_kernel,
         .workspace_bytes = workspace_bytes,
         .details = &details,
@@ -112,7 +114,7 @@ static aclnnStatus give_kernel(const void *const handles[QKV_TENSORS], const sim
     return op_executor_give(&call, workspace_size, executor);
 }
 
-static aclnnStatus check(const sim_tensor *const tensors[QKV_TENSORS], qkv_attributes *attributes, int32_t *device)
+static aclnnStatus check(const char *function, const sim_tensor *const tensors[QKV_TENSORS], qkv_attributes *attributes, int32_t *device)
 {
     aclnnStatus status = qkv_check_parameters(tensors, attributes);
 
@@ -122,7 +124,7 @@ static aclnnStatus check(const sim_tensor *const tensors[QKV_TENSORS], qkv_attri
     if (status == ACLNN_SUCCESS) {
         status = qkv_check_storage(tensors);
     }
-    return status == ACLNN_SUCCESS ? op_check_device(device) : status;
+    return status == ACLNN_SUCCESS ? op_check_device(function, device) : status;
 }
 
 SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
@@ -139,12 +141,12 @@ SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     qkv_attributes attributes = {.layout_text_in = layoutQkv, .layout_text_out = layoutQOut, .epsilon = epsilon};
     const sim_tensor *tensors[QKV_TENSORS];
     int32_t device;
-    aclnnStatus status = op_check_outputs(workspaceSize, executor);
+    aclnnStatus status = op_check_outputs(__func__, workspaceSize, executor);
 
     if (status != ACLNN_SUCCESS || (status = check_pointers(handles, headNums)) != ACLNN_SUCCESS ||
         (status = op_read_tensors(__func__, handles, QKV_TENSORS, tensors)) != ACLNN_SUCCESS ||
         (status = read_head_nums(__func__, headNums, &attributes)) != ACLNN_SUCCESS ||
-        (status = check(tensors, &attributes, &device)) != ACLNN_SUCCESS) {
+        (status = check(__func__, tensors, &attributes, &device)) != ACLNN_SUCCESS) {
         return status;
     }
     /* What tells calls apart are the descriptors as they came. */

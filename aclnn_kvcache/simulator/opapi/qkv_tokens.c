@@ -4,31 +4,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checks.h"
+#include "core/footprint.h"
 #include "core/memory.h"
-#include "core/message.h"
+#include "opapi/device_check.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_work.h"
 
 /* A vector of INT32 in device memory; NULL bytes on a fault. */
 typedef struct {
+    const op_operand_place *of;
     const unsigned char *bytes;
     uint64_t count;
 } vector;
 
 static vector find_vector(const qkv_work *work, qkv_tensor tensor)
 {
+    const op_operand_place *of = &work->places[tensor];
     const uint64_t count = op_tensor_count(&work->tensors[tensor], 0);
-    const void *address = (const void *)(uintptr_t)work->places[tensor].start;
+    const bool fits = count <= SIZE_MAX / sizeof(int32_t);
 
-    return (vector){count > SIZE_MAX / sizeof(int32_t) ? NULL : sim_memory_resolve(address, count * sizeof(int32_t)),
+    if (fits) {
+        device_check_bounds(of, of->start, count * sizeof(int32_t), SIM_READ);
+    }
+    return (vector){of, fits ? sim_memory_resolve((const void *)(uintptr_t)of->start, count * sizeof(int32_t)) : NULL,
                     count};
 }
 
 static int32_t entry(vector values, uint64_t index)
 {
+    const uint64_t address = values.of->start + index * sizeof(int32_t);
     int32_t value;
 
+    sim_footprint_note(values.of->name, (const void *)(uintptr_t)address, sizeof value, 0);
+    if (sim_checking(SIM_CHECK_INIT)) {
+        device_check_written(values.of, address, sizeof value);
+    }
     memcpy(&value, values.bytes + index * sizeof value, sizeof value);
     return value;
 }
@@ -47,8 +59,9 @@ static void report_slots(const qkv_work *work)
 
     for (uint64_t t = 0; t < work->tokens; t++) {
         if ((uint64_t)work->slots[t] >= limit) {
-            sim_misuse(QKV_NAME, "slot %lld of token %llu is outside the %llu slots of the caches",
-                       (long long)work->slots[t], (unsigned long long)t, (unsigned long long)limit);
+            sim_report(SIM_CHECK_API, "slot_out_of_range", QKV_NAME,
+                       "slot %lld of token %llu is outside the %llu slots of the caches", (long long)work->slots[t],
+                       (unsigned long long)t, (unsigned long long)limit);
             break;
         }
     }
@@ -99,7 +112,8 @@ static void report_positions(const qkv_work *work)
 
     for (uint64_t t = 0; t < work->tokens; t++) {
         if (work->positions[t] >= rows) {
-            sim_misuse(QKV_NAME, "position %lld of token %llu is outside the %llu rows of cosSin",
+            sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
+                       "position %lld of token %llu is outside the %llu rows of cosSin",
                        (long long)work->positions[t], (unsigned long long)t, (unsigned long long)rows);
             break;
         }

@@ -3,6 +3,8 @@
    (scatter_pa_kv_cache_with_k_scale.md, 2 and 4). */
 #include <stdlib.h>
 
+#include "core/checks.h"
+#include "opapi/device_check.h"
 #include "opapi/device_copy.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_staging.h"
@@ -43,7 +45,7 @@ static device_run run_from(const row_place *row, uint64_t element, uint64_t mask
 {
     const uint64_t offset = (row->offset + element * row->stride) & mask;
 
-    return (device_run){row->of->start + offset * row->of->item_bytes, row->stride * row->of->item_bytes};
+    return (device_run){row->of, row->of->start + offset * row->of->item_bytes, row->stride * row->of->item_bytes};
 }
 
 /* Whether the element offsets of the row wrap inside it. Arithmetic of 64 bits wraps where addresses do. */
@@ -52,15 +54,25 @@ static bool wraps(const row_place *row, uint64_t count, uint64_t mask)
     return mask != UINT64_MAX && (row->offset & mask) + (count - 1) * row->stride > mask;
 }
 
+/* Caches of more than 2^32 elements: the row is one of the cache, but another. */
+static void report_wrap(const row_place *to, uint64_t mask, uint64_t token)
+{
+    if ((to->offset & mask) != to->offset) {
+        sim_report(SIM_CHECK_MEM, "wrapped_offset", SCATTER_NAME,
+                   "token %llu: element %llu of tensor %s is beyond the kernel's 32 bits, which leave element %llu: that "
+                   "one is overwritten",
+                   (unsigned long long)token, (unsigned long long)to->offset, to->of->name,
+                   (unsigned long long)(to->offset & mask));
+    }
+}
+
 static bool move_row(const row_place *to, const row_place *from, uint64_t count, uint64_t mask)
 {
-    const size_t item_bytes = from->of->item_bytes;
-
     if (!wraps(to, count, mask) && !wraps(from, count, mask)) {
-        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count, item_bytes);
+        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1, item_bytes)) {
+        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1)) {
             return false;
         }
     }
@@ -75,11 +87,13 @@ static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_
     const uint64_t block = (uint64_t)work->slots[token] / work->block_size;
     const uint64_t offset = (uint64_t)work->slots[token] % work->block_size;
 
+    device_at_token(token, "slot", work->slots[token]);
     for (uint64_t head = 0; head < work->heads; head++) {
         const row_place to = {cache, block * cache->strides[0] + head * cache->strides[1] + offset * cache->strides[2],
                               cache->strides[3] & work->mask};
         const row_place from = {source, token * source->strides[0] + head * source->strides[1],
                                 source->strides[2] & work->mask};
+        report_wrap(&to, work->mask, token);
         if (!move_row(&to, &from, row_elements, work->mask)) {
             return false;
         }
@@ -121,11 +135,11 @@ static bool stage_out(const op_launch *launch, const operand operands[SCATTER_TE
 {
     const scatter_details *details = launch->plan->details;
 
+    device_at_no_token();
     for (size_t move = 0; move < MOVES; move++) {
         const scatter_tensor cache = moves[move].cache;
-        const sim_tensor *tensor = &launch->plan->tensors[cache];
-        if (details->staged_at[cache] != NOT_STAGED &&
-            !device_dense_to_view(tensor, op_tensor_start(tensor, launch->bases[cache]), operands[cache].start)) {
+        const op_operand_place original = op_operand_in_place(launch, cache);
+        if (details->staged_at[cache] != NOT_STAGED && !device_dense_to_view(&original, &operands[cache])) {
             return false;
         }
     }
@@ -155,12 +169,17 @@ static aclError run(const op_launch *launch)
         return work.tokens == 0 ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
     }
     const int64_t *cache = tensors[KEY_CACHE].dims;
-    const uint64_t limit = (uint64_t)cache[0] * (uint64_t)cache[2] & work.mask;
+    const uint64_t cache_slots = (uint64_t)cache[0] * (uint64_t)cache[2];
+    const uint64_t limit = cache_slots & work.mask;
     aclError fault = ACL_SUCCESS;
 
+    if (limit != cache_slots) {
+        sim_report(SIM_CHECK_MEM, "wrapped_limit", SCATTER_NAME,
+                   "the caches have %llu slots, of which the kernel's 32 bits leave %llu: the others are skipped",
+                   (unsigned long long)cache_slots, (unsigned long long)limit);
+    }
     work.block_size = (uint64_t)cache[2] & work.mask;
-    work.slots = scatter_read_slots(&tensors[SLOT_MAPPING], work.operands[SLOT_MAPPING].start,
-                                    work.operands[SLOT_MAPPING].strides[0], work.tokens, limit, work.mask, &fault);
+    work.slots = scatter_read_slots(&work.operands[SLOT_MAPPING], work.tokens, limit, work.mask, &fault);
     if (work.slots == NULL) {
         return fault;
     }
@@ -173,4 +192,4 @@ static aclError run(const op_launch *launch)
     return fault;
 }
 
-const op_kernel scatter_kernel = {SCATTER_NAME, run};
+const op_kernel scatter_kernel = {SCATTER_NAME, scatter_names, run};

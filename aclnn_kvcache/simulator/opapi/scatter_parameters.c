@@ -35,7 +35,7 @@ static const struct {
 };
 
 /* Rows 5 and 6 name the parameters as the function does. */
-static const char *const names[SCATTER_TENSORS] = {
+const char *const scatter_names[SCATTER_TENSORS] = {
     "key", "value", "keyCacheRef", "valueCacheRef", "slotMapping", "keyScale", "keyScaleCacheRef",
 };
 
@@ -101,7 +101,7 @@ static aclnnStatus check_dtypes(const sim_tensor *const tensors[SCATTER_TENSORS]
         const aclDataType first = (aclDataType)dtypes[i].accepted[0];
         const aclDataType second = (aclDataType)dtypes[i].accepted[1];
         if (dtype != first && dtype != second) {
-            sim_message(PARAMETER_ERROR, "%s has data type %s but needs %s%s%s", names[dtypes[i].tensor],
+            sim_message(PARAMETER_ERROR, "%s has data type %s but needs %s%s%s", scatter_names[dtypes[i].tensor],
                         op_dtype_name(dtype), op_dtype_name(first), first == second ? "" : " or ",
                         first == second ? "" : op_dtype_name(second));
             return ACLNN_ERR_PARAM_INVALID;
@@ -117,7 +117,7 @@ static aclnnStatus check_equal_dtypes(const sim_tensor *const tensors[SCATTER_TE
         const aclDataType other = tensors[equal_dtypes[i].other]->dtype;
         if (one != other) {
             sim_message(PARAMETER_ERROR, "%s has data type %s but %s has %s; they must be equal",
-                        names[equal_dtypes[i].one], op_dtype_name(one), names[equal_dtypes[i].other],
+                        scatter_names[equal_dtypes[i].one], op_dtype_name(one), scatter_names[equal_dtypes[i].other],
                         op_dtype_name(other));
             return ACLNN_ERR_PARAM_INVALID;
         }

@@ -9,6 +9,8 @@
 #include "opapi/scatter.h"
 #include "opdev/op_errno.h"
 
+#define PHASE_1 SCATTER_NAME "GetWorkspaceSize"
+
 /* Row 2; CANN logs a missing tensor without reporting it (habits.md, fact 5). */
 static aclnnStatus check_pointers(const void *const handles[SCATTER_TENSORS])
 {
@@ -36,7 +38,8 @@ static aclnnStatus give_empty(const void *const handles[SCATTER_TENSORS],
                               const sim_tensor *const tensors[SCATTER_TENSORS], uint64_t *workspace_size,
                               aclOpExecutor **executor)
 {
-    const op_call call = {.handles = handles, .tensors = tensors, .tensor_count = SCATTER_TENSORS};
+    const op_call call = {
+        .function = PHASE_1, .handles = handles, .tensors = tensors, .tensor_count = SCATTER_TENSORS};
 
     return op_executor_give(&call, workspace_size, executor);
 }
@@ -48,6 +51,7 @@ static aclnnStatus give_kernel(const void *const handles[SCATTER_TENSORS],
     scatter_details details;
     const uint64_t workspace_bytes = scatter_stage(tensors, view_path, &details);
     const op_call call = {
+        .function = PHASE_1,
         .kernel = &scatter_kernel,
         .workspace_bytes = workspace_bytes,
         .details = &details,
@@ -74,7 +78,7 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
         key, value, keyCacheRef, valueCacheRef, slotMapping, keyScale, keyScaleCacheRef,
     };
     const sim_tensor *tensors[SCATTER_TENSORS];
-    aclnnStatus status = op_check_outputs(workspaceSize, executor);
+    aclnnStatus status = op_check_outputs(__func__, workspaceSize, executor);
 
     if (status != ACLNN_SUCCESS || (status = check_pointers(handles)) != ACLNN_SUCCESS ||
         (status = op_read_tensors(__func__, handles, SCATTER_TENSORS, tensors)) != ACLNN_SUCCESS) {
@@ -89,7 +93,7 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
     const bool view_path = scatter_takes_view_path(tensors);
     int32_t device;
     if ((view_path && (status = check_views(tensors)) != ACLNN_SUCCESS) ||
-        (status = op_check_device(&device)) != ACLNN_SUCCESS ||
+        (status = op_check_device(__func__, &device)) != ACLNN_SUCCESS ||
         (status = scatter_check_tiling(tensors)) != ACLNN_SUCCESS ||
         (status = op_check_kernels(SCATTER_NAME)) != ACLNN_SUCCESS) {
         return status;

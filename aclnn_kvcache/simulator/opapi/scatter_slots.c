@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "core/checks.h"
 #include "opapi/device_copy.h"
-#include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
 
 /* Negative slots are left out by their own value; only then comes the kernel's index width, in which a slot beyond it
@@ -14,24 +14,33 @@ static int64_t effective_slot(int64_t slot, uint64_t limit, uint64_t mask)
     return slot < 0 || index >= limit ? SLOT_SKIPPED : (int64_t)index;
 }
 
-static bool read_slot(uint64_t address, size_t bytes, int64_t *slot)
+static bool read_slot(const op_operand_place *slots, uint64_t address, int64_t *slot)
 {
     int32_t narrow;
 
-    if (bytes == sizeof *slot) {
-        return device_read(address, slot, sizeof *slot);
+    if (slots->item_bytes == sizeof *slot) {
+        return device_read(slots, address, slot, sizeof *slot);
     }
-    if (!device_read(address, &narrow, sizeof narrow)) {
+    if (!device_read(slots, address, &narrow, sizeof narrow)) {
         return false;
     }
     *slot = narrow;
     return true;
 }
 
-int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t stride, uint64_t tokens, uint64_t limit,
-                            uint64_t mask, aclError *fault)
+/* The tensor's bounds cannot tell: the slot is a good one, but another. */
+static void report_alias(uint64_t token, int64_t slot, int64_t effective)
 {
-    const size_t bytes = op_tensor_item_bytes(slots);
+    if (effective != SLOT_SKIPPED && effective != slot) {
+        sim_report(SIM_CHECK_MEM, "wrapped_slot", SCATTER_NAME,
+                   "token %llu has slot %lld, of which the kernel's 32 bits leave slot %lld: that one is overwritten",
+                   (unsigned long long)token, (long long)slot, (long long)effective);
+    }
+}
+
+int64_t *scatter_read_slots(const op_operand_place *slots, uint64_t tokens, uint64_t limit, uint64_t mask,
+                            aclError *fault)
+{
     int64_t *effective = calloc(tokens, sizeof *effective);
 
     if (effective == NULL) {
@@ -40,12 +49,13 @@ int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t st
     }
     for (uint64_t t = 0; t < tokens; t++) {
         int64_t slot;
-        if (!read_slot(start + (t * stride & mask) * bytes, bytes, &slot)) {
+        if (!read_slot(slots, slots->start + (t * slots->strides[0] & mask) * slots->item_bytes, &slot)) {
             free(effective);
             *fault = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
             return NULL;
         }
         effective[t] = effective_slot(slot, limit, mask);
+        report_alias(t, slot, effective[t]);
     }
     return effective;
 }

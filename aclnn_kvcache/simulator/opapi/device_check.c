@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opapi/device_check.h"
+
+#include <stdio.h>
+
+#include "core/checks.h"
+#include "core/shadow.h"
+#include "opapi/op_tensor.h"
+
+#define PART_BYTES 96
+
+static _Thread_local struct {
+    bool is_known;
+    uint64_t token;
+    const char *what;
+    int64_t value;
+    uint64_t told; /* a bit for each tensor */
+} at;
+
+void device_at_token(uint64_t token, const char *what, int64_t value)
+{
+    at.is_known = true;
+    at.token = token;
+    at.what = what;
+    at.value = value;
+    at.told = 0;
+}
+
+void device_at_no_token(void)
+{
+    at.is_known = false;
+    at.told = 0;
+}
+
+static void describe_token(char text[PART_BYTES])
+{
+    if (at.is_known) {
+        snprintf(text, PART_BYTES, "token %llu (%s %lld): ", (unsigned long long)at.token, at.what,
+                 (long long)at.value);
+    } else {
+        text[0] = '\0';
+    }
+}
+
+/* Where an address lies seen from the tensor. */
+static void describe_distance(const op_operand_place *of, uint64_t address, char text[PART_BYTES])
+{
+    if (address < of->low) {
+        snprintf(text, PART_BYTES, "%llu bytes in front of it", (unsigned long long)(of->low - address));
+    } else if (address >= of->end) {
+        snprintf(text, PART_BYTES, "%llu bytes behind it", (unsigned long long)(address - of->end));
+    } else {
+        snprintf(text, PART_BYTES, "%llu bytes into it", (unsigned long long)(address - of->low));
+    }
+}
+
+/* How many bytes from the first on belong to the tensor. */
+static uint64_t inside(const op_operand_place *of, uint64_t address, uint64_t bytes)
+{
+    if (address < of->low || address >= of->end) {
+        return 0;
+    }
+    return of->end - address < bytes ? of->end - address : bytes;
+}
+
+static void report(const op_operand_place *of, uint64_t address, uint64_t bytes, uint64_t outside, sim_access access)
+{
+    const void *first = (const void *)(uintptr_t)outside;
+    char token[PART_BYTES];
+    char distance[PART_BYTES];
+    char where[SIM_PLACE_BYTES];
+
+    describe_token(token);
+    describe_distance(of, outside, distance);
+    sim_memory_describe(first, where);
+    sim_report(SIM_CHECK_MEM, sim_memory_kind(first, access), of->kernel,
+               "%s%s of %llu bytes at %p is not all inside tensor %s%s: %p is %s, and %s", token,
+               access == SIM_READ ? "a read" : "a write", (unsigned long long)bytes, (const void *)(uintptr_t)address,
+               of->name, of->is_copy ? " (its copy in the workspace)" : "", first, distance, where);
+}
+
+bool device_check_bounds(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access)
+{
+    if (!sim_checking(SIM_CHECK_MEM)) {
+        return true;
+    }
+    uint64_t good = inside(of, address, bytes);
+    if (good > 0) {
+        good = sim_memory_inside((const void *)(uintptr_t)address, good);
+    }
+    if (good == bytes) {
+        return true;
+    }
+    if ((at.told & UINT64_C(1) << of->index) == 0) {
+        at.told |= UINT64_C(1) << of->index;
+        report(of, address, bytes, address + good, access);
+    }
+    return false;
+}
+
+/* The element at an offset from the first, by the axes: those with the longest strides first. */
+static void describe_index(const op_operand_place *of, uint64_t elements, char text[PART_BYTES])
+{
+    const uint64_t rank = of->view->rank;
+    uint64_t index[4] = {0};
+    bool is_done[4] = {false};
+    size_t length = 0;
+
+    for (uint64_t turn = 0; turn < rank; turn++) {
+        uint64_t longest = rank;
+        for (uint64_t axis = 0; axis < rank; axis++) {
+            if (!is_done[axis] && (longest == rank || of->strides[axis] > of->strides[longest])) {
+                longest = axis;
+            }
+        }
+        is_done[longest] = true;
+        if (of->strides[longest] != 0 && of->view->dims[longest] > 1) {
+            index[longest] = elements / of->strides[longest];
+            elements %= of->strides[longest];
+        }
+    }
+    for (uint64_t axis = 0; axis < rank; axis++) {
+        length += (size_t)snprintf(text + length, PART_BYTES - length, "%s%llu", axis == 0 ? "[" : ", ",
+                                   (unsigned long long)index[axis]);
+    }
+    snprintf(text + length, PART_BYTES - length, "]");
+}
+
+void device_check_written(const op_operand_place *of, uint64_t address, uint64_t bytes)
+{
+    const void *place = (const void *)(uintptr_t)address;
+    const uint64_t written = sim_shadow_written(place, bytes);
+    char token[PART_BYTES];
+    char index[PART_BYTES];
+    char where[SIM_PLACE_BYTES];
+
+    if (written == bytes || !sim_shadow_first(place, of->kernel)) {
+        return;
+    }
+    describe_token(token);
+    describe_index(of, (address + written - of->start) / of->item_bytes, index);
+    sim_memory_describe((const char *)place + written, where);
+    sim_report(SIM_CHECK_INIT, "uninitialised_read", of->kernel,
+               "%selement %s of tensor %s%s was never written; it is %s", token, index, of->name,
+               of->is_copy ? " (its copy in the workspace)" : "", where);
+}
