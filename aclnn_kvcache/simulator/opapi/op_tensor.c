@@ -15,6 +15,9 @@ bool op_tensor_is_contiguous(const sim_tensor *tensor)
 {
     uint64_t expected = 1;
 
+    if (op_tensor_is_empty(tensor)) {
+        return true;
+    }
     for (uint64_t axis = sim_held_rank(tensor->rank); axis-- > 0;) {
         if (tensor->dims[axis] == 1) {
             continue;
