@@ -103,7 +103,7 @@ class _Phantom:
         self.__array_interface__ = interface
 
 
-_MAX_WORK: Any = 1_000_000  # candidate solutions; NumPy's stubs know only 0 and -1
+_MAX_WORK: Any = 100_000  # candidate solutions, a tenth of a second; NumPy's stubs know only 0 and -1
 _BASE = 1 << 62
 
 

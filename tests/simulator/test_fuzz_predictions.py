@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thousands of random calls: the first status that check_call finds is what the simulator's phase 1 answers, and what is
-predicted of a call that it accepts is what comes."""
+"""Thousands of random calls: the first status that check_call finds is what the simulator's phase 1 answers, and what
+is predicted of a call that it accepts is what comes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def disagreements(device: Any, operator: str, seed: int, calls: int, statuses: C
         call = random_call(np.random.default_rng([seed, number]), operator)
         expected, got = prediction(operator, call), answer(device, operator, call)
         statuses[got[0]] += 1
-        if got[2] == 0:  # nothing is launched, and there is nothing to say of repeating that
+        if expected[2] is not None and expected[2] >= 2**63:  # more than can be asked for
+            expected, got = expected[:2], got[:2]
+        elif got[2] == 0:  # nothing is launched, and there is nothing to say of repeating that
             expected, got = expected[:3], got[:3]
         if expected != got:
             found.append((number, expected, got, call))
