@@ -132,7 +132,7 @@ def require_valid(
     """
     found, checked = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()), place)
     given = {name: array for name, array in arrays.items() if array is not None}
-    values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
+    values = {name: np.asarray(array) for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
     regions = {name: region_of(array) for name, array in given.items()}
     findings = found + contract.check_data(Call(specs, attributes, values, regions)) or list(more)
     if findings:
@@ -182,4 +182,4 @@ def run_on_host_arrays(
     stream.synchronize()
     results = [copies[name].numpy() for name in written]
     for name, result in zip(written, results, strict=True):
-        arrays[name][...] = result
+        np.asarray(arrays[name])[...] = result
