@@ -62,7 +62,8 @@ def _copied_bounds_rules() -> Iterator[Rule]:
 
 def _copied_bounds(name: str, call: Call) -> Iterator[str]:
     spec = call.spec(name)
-    if spec.is_outside and not spec.is_contiguous:
+    low, high = spec.reach  # CANN computes it for negative extents too
+    if not spec.is_contiguous and (low < 0 or high > spec.storage):
         yield outside(name, spec)
 
 
