@@ -85,7 +85,7 @@ def _revisits(axes: Sequence[tuple[int, int]], itemsize: int) -> bool:
     item = np.dtype((np.void, itemsize))
     try:
         steps = phantom(start, shape, strides, item)
-    except (ValueError, OverflowError):  # NumPy has no array of that size, or so far away: as above
+    except (ValueError, OverflowError):  # NumPy has no array of that size, or no address that far: as above
         return True
     return share_memory(steps, phantom(0, (1,), (itemsize,), item))
 

@@ -60,8 +60,9 @@ class Session:
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
         ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
         ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
-        ACLNN_KVCACHE_RECORD_FAILING=1. A recorded call is waited for, so that a fault is raised by the call that has
-        it. Calls that cannot be recorded are made all the same, with a RecordWarning.
+        ACLNN_KVCACHE_RECORD_FAILING=1. The arrays are copied before each call, and each call is waited for, so that a
+        fault is raised by the call that has it. Calls that cannot be recorded are made all the same, with a
+        RecordWarning.
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """

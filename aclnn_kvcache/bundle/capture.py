@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from aclnn_kvcache.runtime.memory import DeviceArray
 
 Array = Any  # np.ndarray or DeviceArray
 
-ALIGNMENT = {HOST: 16, DEVICE: 512}
-"""A storage starts at a multiple of this, so that offsets are whole elements and the alignment stays the same."""
+HOST_ALIGNMENT, DEVICE_ALIGNMENT = 16, 512
+"""A storage starts at a multiple of this, so that offsets are whole elements, and on the device addresses are as
+aligned as they were."""
 
 
 class NotRecordable(Exception):
@@ -24,7 +26,7 @@ class NotRecordable(Exception):
 
 
 class Reach(NamedTuple):
-    """The bytes that an array reaches, by address."""
+    """The bytes that an array reaches, by address; on the device from a multiple of the alignment on."""
 
     name: str
     place: str
@@ -82,9 +84,12 @@ def _reach(device: Device, name: str, array: Array) -> Reach:
         raise NotRecordable(f"{name} is no array but {type(array).__name__}")
     if array.dtype not in DTYPE_NAMES:
         raise NotRecordable(f"{name} has dtype {array.dtype}, which CANN has not")
-    low, high = layout.bounds(array.shape, array.strides)
-    end = high - 1 + array.dtype.itemsize if high > low else low
-    return Reach(name, place, first + low, first + end, first, array)
+    low, high = layout.bounds(array.shape, array.strides, first)
+    if low == high:
+        return Reach(name, place, low, low, first, array)
+    if place == DEVICE:  # memory of somebody else may start anywhere
+        low = max(low - low % DEVICE_ALIGNMENT, array.buffer.pointer)
+    return Reach(name, place, low, high - 1 + array.dtype.itemsize, first, array)
 
 
 def _groups(reaches: list[Reach]) -> Iterator[list[Reach]]:
@@ -93,9 +98,7 @@ def _groups(reaches: list[Reach]) -> Iterator[list[Reach]]:
         group: list[Reach] = []
         end = -1
         for reach in sorted((r for r in reaches if r.place == place), key=lambda r: (r.low, r.high)):
-            # Device storages are rounded down to their alignment, and must not overlap by that.
-            low = reach.low - reach.low % ALIGNMENT[place] if place == DEVICE else reach.low
-            if group and low >= end:
+            if group and reach.low >= end:
                 yield group
                 group = []
             group.append(reach)
@@ -105,19 +108,22 @@ def _groups(reaches: list[Reach]) -> Iterator[list[Reach]]:
 
 
 def _window(group: list[Reach]) -> Window:
-    place, array = group[0].place, group[0].array
+    place = group[0].place
     low, high = min(reach.low for reach in group), max(reach.high for reach in group)
     if low == high:
         return Window(low, Storage(place, 0), lambda: np.empty(0, np.uint8))
-    start = low - low % ALIGNMENT[place]
-    storage = Storage(place, high - start)
-    if place == HOST:
-        return Window(start, storage, lambda: _read_host(group, start, low, high))
-    buffer = array.buffer
-    # Memory of somebody else may start at a multiple of 32 only.
-    start = max(start, buffer.pointer)
-    view = DeviceArray(buffer, (high - start,), np.dtype(np.uint8), (1,), start - buffer.pointer)
-    return Window(start, Storage(place, high - start), view.numpy)
+    start = low - low % HOST_ALIGNMENT if place == HOST else low
+    read = _read_host if place == HOST else _read_device
+    return Window(start, Storage(place, high - start), partial(read, group, start, low, high))
+
+
+def _read_device(group: list[Reach], start: int, low: int, high: int) -> np.ndarray[Any, Any]:
+    """Waits for queued work that uses the memory."""
+    buffers = [reach.array.buffer for reach in group]
+    for buffer in buffers:
+        buffer.device.settle(buffer)
+    offset = low - buffers[0].pointer
+    return DeviceArray(buffers[0], (high - low,), np.dtype(np.uint8), (1,), offset).numpy()
 
 
 class _Memory:

@@ -60,7 +60,7 @@ ATTRIBUTES: Mapping[str, Callable[[Field], Any]] = {
     "layout_q_out": _text,
     "epsilon": Field.number,
     "cache_layout": _text,
-    "padding": Field.text,
+    "padding": lambda field: field.choice(("error", "skip")),
 }
 """How each attribute is read."""
 
@@ -105,6 +105,9 @@ def manifest(document: Field) -> Manifest:
         _target(fields["target"]),
         _prototype(fields["prototype"]),
     )
+    for name in kept.returned:
+        if call.arguments[name] is not None:
+            fields["returned"].fail("outputs that were not given", f"{name}, which is among the arguments")
     for name, tensor in kept.tensors.items():
         if tensor.storage not in call.storages:
             fields["arguments"].fail(f"a storage of the bundle for {name}", ascii(tensor.storage))
@@ -152,7 +155,7 @@ def _tensor(field: Field) -> Tensor:
 
 def _storage(field: Field) -> Storage:
     fields = field.object(("nbytes",), ("place", "before", "after"))
-    place = fields["place"].choice((HOST, DEVICE)) if "place" in fields else HOST
+    place = fields["place"].choice((HOST, DEVICE)) if "place" in fields else DEVICE
     contents = (_content(fields.get(moment)) for moment in ("before", "after"))
     return Storage(place, fields["nbytes"].integer(0), *contents)
 
@@ -196,8 +199,8 @@ def _target(field: Field) -> Target:
     return Target(
         fields["backend"].choice(("cann", "simulator")),
         fields["device"].integer(0),
-        fields["soc_name"].text(),
-        fields["cann_version"].text(),
+        fields["soc_name"].line(),
+        fields["cann_version"].line(),
         tuple(item.text() for item in fields["libraries"].items(MOST)),
     )
 

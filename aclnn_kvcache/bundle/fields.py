@@ -63,6 +63,12 @@ class Field(NamedTuple):
             self.fail(meaning)
         return str(self.value)
 
+    def line(self) -> str:
+        """Text that can be shown as it is."""
+        if not self.text().isprintable():
+            self.fail("one line of printable text")
+        return str(self.value)
+
     def choice(self, allowed: Collection[str]) -> str:
         if not isinstance(self.value, str) or self.value not in allowed:
             self.fail(f"one of {', '.join(allowed)}")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -62,21 +61,26 @@ class Tensor(NamedTuple):
         return layout.bounds(self.shape, self.strides, self.offset)
 
     @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.numpy_dtype.itemsize
+    def steps(self) -> list[int]:
+        """Strides in bytes; of axes that nobody walks 0, whatever the manifest says."""
+        is_walked = 0 not in self.shape
+        size = self.numpy_dtype.itemsize
+        return [
+            stride * size if is_walked and extent > 1 else 0
+            for extent, stride in zip(self.shape, self.strides, strict=True)
+        ]
 
     def view(self, storage: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The argument as a view of its storage's bytes."""
-        size = self.numpy_dtype.itemsize
-        steps = [stride * size for stride in self.strides]
-        view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.numpy_dtype, storage, self.offset * size, steps)
+        start = self.offset * self.numpy_dtype.itemsize
+        view: np.ndarray[Any, Any] = np.ndarray(self.shape, self.numpy_dtype, storage, start, self.steps)
         return view
 
     def view_of_bytes(self, storage: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The bytes of the argument as a view of an array that has an element for each byte of the storage."""
         size = self.numpy_dtype.itemsize
-        steps = [*(stride * size for stride in self.strides), 1]
-        view: np.ndarray[Any, Any] = np.ndarray((*self.shape, size), storage.dtype, storage, self.offset * size, steps)
+        shape, steps = (*self.shape, size), (*self.steps, 1)
+        view: np.ndarray[Any, Any] = np.ndarray(shape, storage.dtype, storage, self.offset * size, steps)
         return view
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,8 +60,9 @@ class Bundle(NamedTuple):
         if min(tensor.shape, default=0) < 0 or low < 0 or high * size > storage.nbytes:
             expected = f"elements inside the {storage.nbytes} bytes of storage {tensor.storage}"
             raise BundleError(str(self.folder), field, expected, f"elements {low} to {high - 1} of {size} bytes")
-        if tensor.nbytes > MAX_CONTENTS:
-            raise BundleError(str(self.folder), field, f"at most {MAX_CONTENTS} bytes", f"{tensor.nbytes}")
+        nbytes = size * math.prod(max(extent, 1) for extent in tensor.shape)  # NumPy's own limit is on this, too
+        if nbytes > MAX_CONTENTS:
+            raise BundleError(str(self.folder), field, f"at most {MAX_CONTENTS} bytes", f"{nbytes}")
 
     def _load(self, name: str, moment: str) -> Bytes:
         storage = self.manifest.call.storages[name]

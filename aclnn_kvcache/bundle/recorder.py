@@ -106,20 +106,21 @@ class Recorder:
         if isinstance(draft, Exception):
             raise draft
         returned = layout_of(self._device, made or {})
-        after: dict[str, np.ndarray[Any, Any]] = {}
-        if outcome.error is None and not draft.omitted:
-            after = {name: window.read() for name, window in {**draft.written, **returned.windows}.items()}
+        changed = {**draft.written, **returned.windows} if outcome.error is None else {}
+        omitted = draft.omitted or _too_large(draft.layout.windows, changed)
+        before = {} if omitted else draft.before
+        after = {} if omitted else {name: window.read() for name, window in changed.items()}
         manifest = Manifest(
             draft.call._replace(storages={**draft.call.storages, **returned.storages}),
             {name: tensor for name, tensor in returned.tensors.items() if tensor},
-            draft.omitted,
+            omitted,
             outcome,
             draft.time,
             _versions(),
             self._target._replace(libraries=self._device.library.paths),
             self._prototype(draft.call.contract),
         )
-        return write_bundle(self._folder, manifest, draft.before, after)
+        return write_bundle(self._folder, manifest, before, after)
 
     def _prototype(self, contract: Contract) -> Prototype:
         try:
@@ -152,7 +153,7 @@ def _attempt(step: Callable[[], Result]) -> Result | Exception:
     try:
         return step()
     except Exception as error:
-        return error
+        return error.with_traceback(None)  # that would hold the arrays
 
 
 def _warn(outcome: object) -> None:
@@ -166,10 +167,15 @@ def _draft(contract: Contract, device: Device, arguments: Mapping[str, Any], att
     layout = layout_of(device, arguments)
     call = Described(contract.name, layout.tensors, attributes, layout.storages)
     draft = Draft(call, layout, datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "", {})
-    nbytes = sum(window.storage.nbytes for windows in (layout.windows, draft.written) for window in windows.values())
-    if nbytes > MAX_CONTENTS:
-        return draft._replace(omitted=f"{nbytes} bytes before and after the call are more than {MAX_CONTENTS}")
+    if omitted := _too_large(layout.windows, draft.written):
+        return draft._replace(omitted=omitted)
     return draft._replace(before={name: window.read() for name, window in layout.windows.items()})
+
+
+def _too_large(*contents: Mapping[str, Window]) -> str:
+    """Why the contents are left out; empty if they are not."""
+    nbytes = sum(window.storage.nbytes for windows in contents for window in windows.values())
+    return f"{nbytes} bytes before and after the call are more than {MAX_CONTENTS}" if nbytes > MAX_CONTENTS else ""
 
 
 def _versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from aclnn_kvcache.rules.rule import Call
 
 APART = 2**64
 """Bytes between the synthetic addresses of two storages."""
-MOST = 2**62
+MOST = 2**60
 """Bytes of an array that overlap arithmetic can handle, with every extent doubled."""
 
 

@@ -166,7 +166,8 @@ def _facts(manifest: Manifest) -> Iterator[str]:
     yield f"on {target.backend}, {target.soc_name}, CANN {target.cann_version}"
     revision = manifest.prototype.revision
     yield from [f"argument list: revision {revision}"] if revision else []
-    ending = (
-        "the call succeeds" if outcome.error is None else f"{outcome.function} answers {outcome.status} {outcome.name}"
-    )
-    yield f"expected: {ending}"
+    if outcome.error is None:
+        yield "expected: the call succeeds"
+        return
+    yield f"expected: status {outcome.status} in {outcome.phase}"
+    yield from outcome.message.encode("utf-8", "replace").decode().splitlines()[:LINES]

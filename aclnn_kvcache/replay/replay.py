@@ -15,12 +15,9 @@ from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Mani
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
 from aclnn_kvcache.compare import Comparison, compare
-from aclnn_kvcache.errors import KvCacheError
+from aclnn_kvcache.errors import BundleError, KvCacheError
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.session import Session
-
-RULES = {"k_cache": "fp8", "k_scale_cache": "relative", "q_out": "fp8", "q_scale": "relative"}
-"""How results are compared with the oracle's where not every byte must be equal. Scatter has none of these names."""
 
 
 @dataclass
@@ -77,6 +74,9 @@ def replay(bundle: Bundle, session: Session) -> Replay:
         if name in after:
             report.recorded[name] = compare(after[name], content)
     for name, tensor in manifest.returned.items() if recorded else ():
+        if (made[name].shape, made[name].dtype) != (tensor.shape, tensor.numpy_dtype):
+            got = f"{tensor.dtype} {list(tensor.shape)}"
+            raise BundleError(str(bundle.folder), f"returned.{name}", f"{made[name].dtype} {made[name].shape}", got)
         report.recorded[name] = compare(made[name], tensor.view(recorded[str(tensor.storage)]))
     return report
 
@@ -120,7 +120,7 @@ def _compare_with_oracle(
         return
     outside = {name: np.ones(len(data), np.bool_) for name, data in after.items()}
     for name in call.contract.written:
-        tensor, rule = call.arguments[name], RULES.get(name, "exact")
+        tensor, rule = call.arguments[name], call.contract.comparison.get(name, "exact")
         if tensor is None:
             report.oracle[name] = compare(made[name], getattr(expected, name), rule)
             continue

@@ -38,4 +38,5 @@ CONTRACT = Contract(
     self_overlap_rules=tuple(self_overlap_rules(CACHES + OUTPUTS)),
     overlap_rules=tuple(overlap_rules(TENSORS, CACHES + OUTPUTS)),
     answers_success_early=lambda call: False,
+    comparison={"k_cache": "fp8", "k_scale_cache": "relative", "q_out": "fp8", "q_scale": "relative"},
 )

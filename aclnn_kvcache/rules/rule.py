@@ -105,6 +105,8 @@ class Contract(NamedTuple):
     """Rules on the memory of two tensors."""
     answers_success_early: Callable[[Call], bool]
     """Whether CANN answers 0 without looking at anything but NULL."""
+    comparison: Mapping[str, str]
+    """The rule of ``compare`` for results that need not equal the oracle's byte by byte."""
 
     @property
     def data_rules(self) -> tuple[Rule, ...]:

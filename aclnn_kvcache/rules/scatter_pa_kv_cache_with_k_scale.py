@@ -222,4 +222,5 @@ CONTRACT = Contract(
     self_overlap_rules=tuple(self_overlap_rules(CACHES)),
     overlap_rules=tuple(overlap_rules(NAMES, CACHES)),
     answers_success_early=short_cut,
+    comparison={},
 )

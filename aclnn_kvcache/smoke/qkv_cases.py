@@ -10,12 +10,13 @@ import ml_dtypes
 import numpy as np
 
 from aclnn_kvcache import oracle
+from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.smoke.prepared import Arrays, Placed, Prepared, Shape, draw_slots, random_bytes, whole
 
 D = 128
 CACHES = ("k_cache", "v_cache", "k_scale_cache")
 OUTPUTS = ("q_out", "q_scale")
-RULES = {"k_cache": "fp8", "kv_cache": "fp8", "k_scale_cache": "relative", "q_out": "fp8", "q_scale": "relative"}
+RULES = {**CONTRACT.comparison, "kv_cache": CONTRACT.comparison["k_cache"]}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 

@@ -64,6 +64,7 @@ def test_modules_headers_and_marker(files: set[str]) -> None:
     beside = {path.replace("/include/", "/simulator/include/") for path in headers if "/aclnnop/" in path}
     assert {path for path in files if path.endswith(".h")} == headers | beside
     assert "aclnn_kvcache/py.typed" in files
+    assert {path for path in files if "/replay/programs/" in path} == checkout("replay/programs/*")
 
 
 def test_simulator_is_there_without_its_sources(files: set[str]) -> None:

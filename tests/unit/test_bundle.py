@@ -218,6 +218,10 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         put(*KEY)({"shape": [0], "dtype": "FLOAT8_E4M3FN", "offset": 25, "storage": "key"}),
         "arguments.key",
     ),
+    "an empty view that NumPy cannot make": (
+        put(*KEY)({"shape": [0, 2**61], "dtype": "INT64", "storage": "key"}),
+        "arguments.key",
+    ),
     "an unknown storage": (put(*KEY, "storage")("elsewhere"), "arguments"),
     "a storage that is a number": (put(*KEY, "storage")(24), "arguments"),
     "no storage for an argument": (lambda d: d["storages"].pop("key"), "arguments"),
@@ -237,6 +241,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no contents": (put("storages", "key", "before")(None), "storages.key.before"),
     "no results": (put("storages", "key_cache", "after")(None), "storages.key_cache.after"),
     "contents left out": (put("omitted")("too large"), "omitted"),
+    "a SoC with terminal codes": (put("target", "soc_name")("\x1b[2J"), "target.soc_name"),
     "a backend that is none": (put("target", "backend")("cuda"), "target.backend"),
     "a status out of range": (put("outcome", "status")(2**31), "outcome.status"),
     "an error that is code": (put("outcome", "error")("os.system('x')"), "outcome.error"),
@@ -252,6 +257,22 @@ def test_hostile_manifests(bundle: Path, name: str) -> None:
     text = str(refused(edit(bundle, change), field))
     assert len(text) < 700
     assert text.isprintable()
+
+
+def test_strides_of_axes_that_nobody_walks_do_not_matter(bundle: Path) -> None:
+    original = views_of(bundle)["key"].tobytes()
+    edit(bundle, put(*KEY, "strides")([8, 2**62 - 1, 1]))
+    assert views_of(bundle)["key"].tobytes() == original
+    edit(
+        bundle,
+        put(*KEY)({"shape": [0, 2**20], "strides": [2**62 - 1, -(2**62) + 1], "dtype": "INT64", "storage": "key"}),
+    )
+    assert views_of(bundle)["key"].shape == (0, 2**20)
+
+
+def views_of(bundle: Path) -> dict[str, Any]:
+    found = read_bundle(bundle)
+    return reading.views(found.manifest.call.arguments, found.contents("before"))
 
 
 RAW: dict[str, bytes] = {

@@ -180,3 +180,7 @@ def test_views_of_a_phantom_compute_with_an_address_that_is_not_mapped():
     view = base[::-1, 1, 1:, :8].transpose(1, 0, 2)
     assert (view.shape, view.strides) == ((3, 3, 8), (16, -128, 1))
     assert phantom_offset(view) == 0x12C0_4100_0000 + 2 * 128 + 64 + 16
+
+
+def test_layouts_behind_every_address_count_as_overlapping():
+    assert overlaps_itself((2, 2**31), (0, 3 * 2**31 + 4), 1)
