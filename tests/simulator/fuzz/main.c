@@ -199,6 +199,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < threads; i++) {
         calls += atomic_load(&worlds[i].calls);
     }
-    say("fuzz: %llu calls in %llu lives and %lld s, good\n", calls, done, (long long)(time(NULL) - start));
+    say("fuzz: %llu calls in %llu lives and %lld s from seed %llu, good\n", calls, done, (long long)(time(NULL) - start),
+        (unsigned long long)seed);
     return 0;
 }
