@@ -101,6 +101,7 @@ void launch_good(world *w, phase2 run, uint64_t workspace_bytes, aclOpExecutor *
 
 /* wild_*.c: calls that may answer anything known */
 void wild_runtime_step(world *w);
+void wild_queries_step(world *w);
 void wild_support_step(world *w);
 void wild_operator_step(world *w);
 aclTensor *wild_tensor(world *w, void *base, bool *is_small); /* few elements near its base */

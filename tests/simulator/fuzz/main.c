@@ -119,7 +119,7 @@ static void *watch(void *nothing)
 static void *live(void *arg)
 {
     static void (*const steps[])(world *) = {memory_step,       memory_step,       memory_step,        stream_step,
-                                             good_scatter_step, good_qkv_step,     wild_runtime_step,  wild_runtime_step,
+                                             good_scatter_step, good_qkv_step,     wild_runtime_step,  wild_queries_step,
                                              wild_support_step, wild_support_step, wild_operator_step, wild_operator_step};
     world *w = arg;
     GOOD(w, aclrtSetDevice(w->good_device));
