@@ -218,9 +218,25 @@ static void copy_rows_step(world *w)
     guards_verify(w, host, bytes);
 }
 
+/* What reaches past an allocation, and past what its size is rounded up to, is refused and moves nothing. */
+static void beyond_step(world *w)
+{
+    enum { ROUNDING = 64 };
+    block *b = some_block(w);
+    const size_t count = 1 + below(w, b->bytes);
+    uint8_t *from = b->device + b->bytes - count + ROUNDING + 1;
+    uint8_t *host = guarded(count);
+    block_settle(w, b);
+    REQUIRE(w, ANY(w, aclrtMemcpy(from, count, host, count, ACL_MEMCPY_HOST_TO_DEVICE)) != 0, "a write past the end");
+    REQUIRE(w, ANY(w, aclrtMemcpy(host, count, from, count, ACL_MEMCPY_DEVICE_TO_HOST)) != 0, "a read past the end");
+    REQUIRE(w, ANY(w, aclrtMemset(from, count, 1, count)) != 0, "a fill past the end");
+    REQUIRE(w, ANY(w, aclrtFree(b->device + 1 + below(w, b->bytes))) != 0, "freed by an address inside");
+    guards_verify(w, host, count);
+}
+
 void memory_step(world *w)
 {
-    static void (*const steps[])(world *) = {write_step, fill_step, copy_step, copy_rows_step};
+    static void (*const steps[])(world *) = {write_step, fill_step, copy_step, copy_rows_step, beyond_step};
     if (one_in(w, 5)) {
         block *b = some_block(w);
         one_in(w, 4) ? block_free(w, b) : block_verify(w, b);
