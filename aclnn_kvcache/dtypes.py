@@ -103,8 +103,10 @@ _RAW_WORDS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype("V2"))
 def dtype_of(named: object) -> AnyDtype:
     """The type that a dtype, a NumPy type, or a name stands for: NumPy's ("bfloat16") or CANN's ("BF16", "ACL_BF16").
 
-    Raises TypeError for what is none of these.
+    Raises TypeError for what is none of these; None, which NumPy takes for float64, is none.
     """
+    if named is None:
+        raise TypeError("None is no dtype")
     if isinstance(named, str):
         name = named.removeprefix("ACL_")
         if name in WITHOUT_DTYPE:
@@ -135,6 +137,8 @@ def name_of(dtype: AnyDtype) -> str:
     """How messages name a dtype: NumPy's name, with the byte order where it is not the machine's; else CANN's name."""
     if isinstance(dtype, str):
         return dtype
+    if dtype.kind == "V" and dtype.type is np.void:  # its name is only a size
+        return str(dtype)
     return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
 
 
@@ -144,13 +148,21 @@ def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
         return ""
     if not dtype.isnative:
         return "convert it: array.astype(array.dtype.newbyteorder('='))"
-    if dtype in _RAW_BYTES and FP8_E4M3FN in allowed:
+    is_fp8 = FP8_E4M3FN in allowed
+    if dtype in _RAW_BYTES and is_fp8:
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
     if dtype in _RAW_WORDS and BFLOAT16 in allowed:
         return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
-    if len(allowed) == 1 and dtype in BY_DTYPE and FP8_E4M3FN not in allowed:
-        (wanted,) = allowed
-        return f"array.astype({name_of(wanted)!r}) converts it"
-    return ""
+    if dtype.name.startswith("float8_") and is_fp8 and dtype not in allowed:
+        return (
+            "its codes stand for other values: array.astype('f4').astype(ml_dtypes.float8_e4m3fn) converts the values, "
+            "array.view(ml_dtypes.float8_e4m3fn) keeps the bytes"
+        )
+    if dtype not in BY_DTYPE or dtype in allowed or dtype.kind == "b":
+        return ""
+    if is_fp8:
+        return "quantise it: array.astype(ml_dtypes.float8_e4m3fn) rounds the values as they are"
+    wanted = name_of(list(allowed)[-1]) if allowed else ""
+    return f"array.astype({wanted!r}) converts it" if wanted else ""

@@ -83,7 +83,7 @@ def _call(contract: Contract, arguments: Mapping[str, Any]) -> Call:
         for name in contract.tensors
         if isinstance(argument := arguments.get(name), (np.ndarray, DeviceArray))
     }
-    values = {name: array for name in contract.values if isinstance(array := arrays.get(name), np.ndarray)}
+    values = {name: np.asarray(array) for name in contract.values if isinstance(array := arrays.get(name), np.ndarray)}
     return Call(specs, attributes, values, {name: _region(array) for name, array in arrays.items()})
 
 

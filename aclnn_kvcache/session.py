@@ -173,7 +173,7 @@ class Session:
         Raises ArgumentError for anything but an array of a dtype that CANN has, OutOfDeviceMemory.
         """
         if not isinstance(host, np.ndarray) or isinstance(host, np.ma.MaskedArray):
-            raise ArgumentError("host", "a numpy.ndarray", type(host).__name__)
+            raise ArgumentError("host", "a numpy.ndarray", type(host).__name__, "nothing is converted behind your back")
         _require_known(host.dtype, "host")
         return memory.upload(self._device, host)
 
@@ -433,6 +433,8 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
         kind: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise ArgumentError("dtype", "a NumPy or ml_dtypes dtype", repr(dtype)) from error
+    if dtype is None:  # NumPy takes it for float64
+        raise ArgumentError("dtype", "a NumPy or ml_dtypes dtype", "None")
     _require_known(kind, "dtype")
     return kind
 

@@ -136,7 +136,7 @@ def check_data(
 ) -> list[Finding]:
     """What is wrong with the values that are on the host, and with the memory of the arrays that are at the place."""
     given = {name: array for name, array in arguments.items() if array is not None}
-    values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
+    values = {name: np.asarray(array) for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
     there = np.ndarray if place == HOST else DeviceArray
     regions = {name: region_of(array) for name, array in given.items() if isinstance(array, there)}
     return contract.check_data(Call(specs, attributes, values, regions))
@@ -197,4 +197,4 @@ def run_on_host_arrays(
     stream.synchronize()
     results = [copies[name].numpy() for name in written]
     for name, result in zip(written, results, strict=True):
-        arrays[name][...] = result
+        np.asarray(arrays[name])[...] = result

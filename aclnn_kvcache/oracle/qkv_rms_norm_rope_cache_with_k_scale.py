@@ -145,6 +145,7 @@ def qkv_rms_norm_rope_cache_with_k_scale(
             raise ValueError(
                 f"{name}: expected no empty axis, got shape {array.shape}; the operator takes no empty tensor"
             )
+    slot_mapping, query_start_loc, seq_lens = map(np.asarray, (slot_mapping, query_start_loc, seq_lens))
     check_slots(slot_mapping, extents["BlockNum"], extents["BlockSize"])
     check_batches(query_start_loc, seq_lens, extents["T"], extents["MaxSeqLen"])
 
@@ -167,7 +168,7 @@ def qkv_rms_norm_rope_cache_with_k_scale(
             q_out[chunk], q_scale[chunk] = _quantised(_rotated(rows[chunk, :nq], gammas[0], angles, eps), weights)
             k, k_scale = _quantised(_rotated(rows[chunk, nq : nq + nk], gammas[1], angles, eps), weights)
             v = to_e4m3fn(rows[chunk, nq + nk :].astype(np.float32) * v_scales)
-            block, offset = np.divmod(np.asarray(slot_mapping)[chunk], extents["BlockSize"])
+            block, offset = np.divmod(slot_mapping[chunk], extents["BlockSize"])
             result.k_cache[block, :, offset] = k
             result.v_cache[block, :, offset] = v
             result.k_scale_cache[block, :, offset, 0] = k_scale

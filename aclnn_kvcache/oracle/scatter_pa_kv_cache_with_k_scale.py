@@ -101,5 +101,5 @@ def scatter_pa_kv_cache_with_k_scale(
     return ScatterResult(
         scattered(key_cache, key),
         scattered(value_cache, value),
-        scattered(key_scale_cache, key_scale[..., np.newaxis]),
+        scattered(key_scale_cache, np.asarray(key_scale)[..., np.newaxis]),
     )

@@ -10,6 +10,8 @@ from aclnn_kvcache.rules.region import overlaps_itself, share_memory
 from aclnn_kvcache.rules.rule import Call, Rule, Unanswerable
 
 SOURCE = "the kernel writes in no defined order"
+MOST_AXES = 4
+"""Of a tensor with more another rule speaks, and whether it overlaps can take for ever to tell."""
 
 
 def self_overlap_rules(written: Iterable[str]) -> Iterator[Rule]:
@@ -37,6 +39,8 @@ def _self_overlap(name: str, call: Call) -> Sequence[str]:
         unit, layout = "elements", (spec.shape, spec.strides, 1)
     else:
         layout = region[1:]
+    if len(layout[0]) > MOST_AXES:
+        raise Unanswerable
     if not overlaps_itself(*layout):
         return ()
     return [
@@ -46,7 +50,12 @@ def _self_overlap(name: str, call: Call) -> Sequence[str]:
 
 
 def _overlap(pair: tuple[str, str], call: Call) -> Sequence[str]:
-    if pair not in call.touching or not share_memory(call.regions[pair[0]], call.regions[pair[1]]):
+    if pair not in call.touching:
+        return ()
+    regions = [call.regions[name] for name in pair]
+    if max(len(region.shape) for region in regions) > MOST_AXES:
+        raise Unanswerable
+    if not share_memory(*regions):
         return ()
     return [
         f"{pair[0]}, which is written, shares memory with {pair[1]}; the result would depend on the order: pass arrays "

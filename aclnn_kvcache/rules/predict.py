@@ -125,7 +125,7 @@ _PREDICTORS: Mapping[str, Callable[[str, Call], Prediction]] = {
 
 def _copy(name: str, spec: TensorSpec, written_back: bool) -> Copy:
     # CANN accepted the call, so the dtype is one of NumPy's.
-    return Copy(name, max(math.prod(spec.shape), 0) * np.dtype(spec.dtype).itemsize, written_back)
+    return Copy(name, math.prod(max(extent, 0) for extent in spec.shape) * np.dtype(spec.dtype).itemsize, written_back)
 
 
 def _workspace(operator: str, copies: Iterable[Copy]) -> int:

@@ -19,23 +19,24 @@ from aclnn_kvcache.launch import Executor
 from aclnn_kvcache.oracle.fp8 import to_e4m3fn
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import API, NAMES
 
+HEAD = textwrap.dedent("""
+    import ctypes, os, threading, gc
+    import numpy as np, ml_dtypes
+    import aclnn_kvcache as kv
+    from aclnn_kvcache.native.library import load
+    sim = load("simulator")
+    def arrays(tokens=2):
+        fp8 = lambda *shape: np.zeros(shape, ml_dtypes.float8_e4m3fn)
+        return dict(key=fp8(tokens, 1, 8), value=fp8(tokens, 1, 8), key_cache=fp8(2, 1, 4, 8),
+            value_cache=fp8(2, 1, 4, 8), slot_mapping=np.arange(tokens, dtype=np.int32),
+            key_scale=np.ones((tokens, 1), np.float32), key_scale_cache=np.zeros((2, 1, 4, 1), np.float32))
+    def calls(): return sim.aclsim_counter(9), sim.aclsim_counter(10)
+""")
+
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    """Runs the code in a process of its own, with ``kv``, ``np`` and ``session`` at hand."""
-    head = """
-        import ctypes, os, threading, gc
-        import numpy as np, ml_dtypes
-        import aclnn_kvcache as kv
-        from aclnn_kvcache.native.library import load
-        sim = load("simulator")
-        def arrays(tokens=2):
-            fp8 = lambda *shape: np.zeros(shape, ml_dtypes.float8_e4m3fn)
-            return dict(key=fp8(tokens, 1, 8), value=fp8(tokens, 1, 8), key_cache=fp8(2, 1, 4, 8),
-                value_cache=fp8(2, 1, 4, 8), slot_mapping=np.arange(tokens, dtype=np.int32),
-                key_scale=np.ones((tokens, 1), np.float32), key_scale_cache=np.zeros((2, 1, 4, 1), np.float32))
-        def calls(): return sim.aclsim_counter(9), sim.aclsim_counter(10)
-    """
-    source = textwrap.dedent(head) + textwrap.dedent(code)
+    """Runs the code in a process of its own, with what HEAD defines at hand."""
+    source = HEAD + textwrap.dedent(code)
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
 
 

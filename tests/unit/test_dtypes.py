@@ -98,12 +98,39 @@ def test_raw_words_get_the_hint_that_makes_them_bfloat16(dtype):
     assert converted.astype(np.float32).tolist() == [1, -2]
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "V3", "V4", ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "V3", "V4", "?", "O", "M8[s]", "float8_e4m3fn", "bfloat16"])
 def test_no_hint_where_nothing_is_to_be_said(dtype):
     assert hint_for(np.dtype(dtype), BY_DTYPE) == ""
-    assert name_of(np.dtype(dtype)) == np.dtype(dtype).name
 
 
-def test_no_fp8_hint_where_fp8_is_not_expected():
-    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32)]) == "array.astype('int32') converts it"
-    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32), np.dtype(np.int64)]) == ""
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("f4", "float32"), ("bfloat16", "bfloat16"), ("V3", "|V3"), ([("a", "u1")], "[('a', 'u1')]"), ("O", "object")],
+)
+def test_names(dtype, name):
+    assert name_of(np.dtype(dtype)) == name
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float8_e4m3", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz", "float8_e3m4", "float8_e8m0fnu"],
+)
+def test_other_fp8_formats_get_hints_that_work(dtype):
+    array = np.array([1, 0.5], np.float32).astype(getattr(ml_dtypes, dtype))
+    hint = hint_for(array.dtype, BY_DTYPE)
+    values, codes = (part.rpartition(" ")[0] for part in hint.partition(": ")[2].replace(" the", "").split(", "))
+    scope = {"array": array, "ml_dtypes": ml_dtypes}
+    assert eval(values.removesuffix(" converts"), scope).view("u1").tolist() == [0x38, 0x30]
+    assert eval(codes.removesuffix(" keeps"), scope).tobytes() == array.tobytes()
+
+
+def test_numbers_get_the_conversion_that_fits():
+    int32, int64, fp8 = (
+        np.dtype(np.int32),
+        np.dtype(np.int64),
+        [np.dtype(ml_dtypes.float8_e5m2), np.dtype(ml_dtypes.float8_e4m3fn)],
+    )
+    assert hint_for(np.dtype(np.int8), [int32]) == "array.astype('int32') converts it"
+    assert hint_for(np.dtype(np.uint64), [int32, int64]) == "array.astype('int64') converts it"
+    assert hint_for(np.dtype(np.float64), fp8).startswith("quantise it: array.astype(ml_dtypes.float8_e4m3fn)")
+    assert hint_for(np.dtype(bool), [int32, int64]) == ""

@@ -20,7 +20,11 @@ static int is_mapped(const void *address, size_t bytes)
     unsigned char resident[PAGES];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)address / page;
-    uintptr_t last = ((uintptr_t)address + bytes - 1) / page;
+    uintptr_t last;
+    if (__builtin_add_overflow((uintptr_t)address, bytes - 1, &last)) {
+        return 0;
+    }
+    last /= page;
     for (; first <= last; first += PAGES) {
         const size_t pages = last - first + 1 < PAGES ? last - first + 1 : PAGES;
         if (mincore((void *)(first * page), pages * page, resident) != 0) {

@@ -15,6 +15,9 @@ bool op_tensor_is_contiguous(const sim_tensor *tensor)
 {
     uint64_t expected = 1;
 
+    if (op_tensor_is_empty(tensor)) {
+        return true;
+    }
     for (uint64_t axis = sim_held_rank(tensor->rank); axis-- > 0;) {
         if (tensor->dims[axis] == 1) {
             continue;
@@ -27,24 +30,24 @@ bool op_tensor_is_contiguous(const sim_tensor *tensor)
     return true;
 }
 
-static uint64_t product(const int64_t *dims, uint64_t rank)
+uint64_t op_tensor_elements(const sim_tensor *tensor)
 {
     uint64_t elements = 1;
 
-    for (uint64_t axis = 0; axis < sim_held_rank(rank); axis++) {
-        elements *= (uint64_t)dims[axis];
+    for (uint64_t axis = 0; axis < sim_held_rank(tensor->rank); axis++) {
+        elements *= op_tensor_count(tensor, axis);
     }
     return elements;
 }
 
-uint64_t op_tensor_elements(const sim_tensor *tensor)
-{
-    return product(tensor->dims, tensor->rank);
-}
-
 int64_t op_tensor_storage_elements(const sim_tensor *tensor)
 {
-    return (int64_t)product(tensor->storage_dims, tensor->storage_rank);
+    uint64_t elements = 1;
+
+    for (uint64_t axis = 0; axis < sim_held_rank(tensor->storage_rank); axis++) {
+        elements *= (uint64_t)tensor->storage_dims[axis];
+    }
+    return (int64_t)elements;
 }
 
 uint64_t op_tensor_count(const sim_tensor *tensor, uint64_t axis)
