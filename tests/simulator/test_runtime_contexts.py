@@ -149,6 +149,7 @@ def test_a_stream_works_in_its_context_only(rt: Runtime) -> None:
         rt.ok("aclrtDestroyContext", context)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_reset_ends_everything_of_the_device_after_its_work(rt: Runtime) -> None:
     explicit = rt.out("aclrtCreateContext", POINTER, 0)
     rt.ok("aclrtSetDevice", 0)
@@ -169,6 +170,7 @@ def test_a_reset_ends_everything_of_the_device_after_its_work(rt: Runtime) -> No
     rt.ok("aclrtResetDevice", 0)
 
 
+@pytest.mark.usefixtures("reports")
 def test_a_reset_ends_waits_for_events_that_nobody_can_record(rt: Runtime) -> None:
     rt.ok("aclrtSetDevice", 0)
     rt.ok("aclrtStreamWaitEvent", rt.stream(), rt.event())
