@@ -4,14 +4,16 @@
 #define ACLSIM_ASCENDCL_API_H_
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/process.h"
 #include "core/report.h"
 
 #define FAIL(status, ...) sim_fail((status), __func__, __VA_ARGS__)
 
-/* First in every function: a forked child is refused before anything could wait. */
-#define ENTER()                                \
+/* First in every function, with its own call: a forked child is refused before anything could wait. */
+#define ENTER(again)                           \
     do {                                       \
+        SIM_CALL(again);                       \
         if (sim_process_forked()) {            \
             return sim_fail_forked(__func__);  \
         }                                      \

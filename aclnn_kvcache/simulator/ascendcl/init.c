@@ -11,6 +11,7 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/profile.h"
+#include "core/schedule.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t references;
@@ -29,6 +30,8 @@ static aclError initialize(const char *function, const char *config_path)
     if (sim_device_soc_name(function, ACL_ERROR_INTERNAL_ERROR) == NULL) {
         return ACL_ERROR_INTERNAL_ERROR;
     }
+    TRY(sim_schedule_require(function, ACL_ERROR_INTERNAL_ERROR));
+    TRY(sim_faults_require(function, ACL_ERROR_INTERNAL_ERROR));
     char *content = NULL;
     TRY(config_read(function, config_path, &content));
     if (first_content == NULL) {
@@ -59,7 +62,7 @@ static aclError finalize(const char *function)
 
 SIM_EXPORT aclError aclInit(const char *configPath)
 {
-    ENTER();
+    ENTER(aclInit(configPath));
     sim_process_use();
     sim_count(ACLSIM_INIT_CALLS, 1);
     pthread_mutex_lock(&lock);
@@ -72,7 +75,7 @@ SIM_EXPORT aclError aclInit(const char *configPath)
 
 SIM_EXPORT aclError aclFinalize(void)
 {
-    ENTER();
+    ENTER(aclFinalize());
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     pthread_mutex_lock(&lock);
     aclError status = finalize(__func__);
@@ -83,7 +86,7 @@ SIM_EXPORT aclError aclFinalize(void)
 
 SIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 {
-    ENTER();
+    ENTER(aclFinalizeReference(refCount));
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     aclError status = ACL_SUCCESS;
     pthread_mutex_lock(&lock);

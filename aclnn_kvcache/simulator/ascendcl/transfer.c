@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/host_memory.h"
 #include "core/message.h"
+#include "core/schedule.h"
 #include "core/stream.h"
 
 /* Where each kind says the areas are; ACL_MEMCPY_DEFAULT says nothing. */
@@ -102,6 +103,7 @@ aclError transfer_now(const transfer *t)
     if (!move(t)) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function, "memory was freed while it was copied");
     }
+    sim_schedule_demand();
     return ACL_SUCCESS;
 }
 

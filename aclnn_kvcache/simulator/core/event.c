@@ -9,6 +9,7 @@
 #include "core/handle.h"
 #include "core/monitor.h"
 #include "core/report.h"
+#include "core/schedule.h"
 
 struct sim_event {
     atomic_int references; /* the handle, calls in progress, queued tasks */
@@ -187,18 +188,32 @@ static void release_record(void *arg)
     free(task);
 }
 
+/* With the monitor's lock. */
+static int must_wait(const event_task *task)
+{
+    const sim_event *event = task->event;
+    return event->completed < task->number && !(event->destroyed && event->issued < task->number) &&
+        !atomic_load(sim_stream_dropped(task->stream));
+}
+
 static aclError run_wait(void *arg)
 {
     event_task *task = arg;
-    sim_event *event = task->event;
     struct timespec deadline = sim_deadline((int64_t)task->seconds * 1000);
     int expired = 0;
     sim_monitor_lock();
-    while (event->completed < task->number && !expired && !(event->destroyed && event->issued < task->number) &&
-        !atomic_load(sim_stream_dropped(task->stream))) {
+    int is_blocked = must_wait(task);
+    sim_monitor_unlock();
+    if (!is_blocked) {
+        return ACL_SUCCESS;
+    }
+    sim_stream_block(task->stream, 1);
+    sim_monitor_lock();
+    while (!expired && must_wait(task)) {
         expired = sim_monitor_wait(task->seconds == 0 ? NULL : &deadline);
     }
     sim_monitor_unlock();
+    sim_stream_block(task->stream, 0);
     return expired ? ACL_ERROR_RT_WAIT_TIMEOUT : ACL_SUCCESS;
 }
 
@@ -264,6 +279,7 @@ int sim_event_wait(sim_event *event, int32_t milliseconds)
 {
     struct timespec deadline = sim_deadline(milliseconds);
     int expired = 0;
+    sim_schedule_begin_wait();
     sim_monitor_lock();
     uint64_t target = event->issued;
     while (event->completed < target && !expired) {
@@ -271,6 +287,7 @@ int sim_event_wait(sim_event *event, int32_t milliseconds)
     }
     int done = event->completed >= target;
     sim_monitor_unlock();
+    sim_schedule_end_wait();
     return done;
 }
 
@@ -287,6 +304,7 @@ int sim_event_done(sim_event *event)
     sim_monitor_lock();
     int done = event->issued > event->forgotten && event->completed >= event->issued;
     sim_monitor_unlock();
+    sim_schedule_demand();
     return done;
 }
 
@@ -295,6 +313,7 @@ int sim_event_waits_done(sim_event *event)
     sim_monitor_lock();
     int done = event->waits_completed == event->waits_issued;
     sim_monitor_unlock();
+    sim_schedule_demand();
     return done;
 }
 
@@ -303,5 +322,6 @@ int64_t sim_event_time(sim_event *event)
     sim_monitor_lock();
     int64_t time_ns = event->issued > event->forgotten && event->completed >= event->issued ? event->time_ns : 0;
     sim_monitor_unlock();
+    sim_schedule_demand();
     return time_ns;
 }

@@ -10,6 +10,7 @@
 
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/faults.h"
 #include "core/host_memory.h"
 #include "core/process.h"
 
@@ -195,6 +196,9 @@ static void poison(char *bytes, size_t count)
 sim_memory_result sim_memory_allocate(int32_t device, size_t bytes, void **address)
 {
     arena *a = &arenas[device];
+    if (sim_fault_exhausts()) {
+        return SIM_MEMORY_EXHAUSTED;
+    }
     if (!open_arena(a)) {
         return SIM_MEMORY_NO_ARENA;
     }
