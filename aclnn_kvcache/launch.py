@@ -12,7 +12,7 @@ from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
-from aclnn_kvcache.runtime.resource import Resource
+from aclnn_kvcache.runtime.resource import Resource, make
 from aclnn_kvcache.runtime.stream import Stream
 
 
@@ -32,7 +32,8 @@ class Executor(Resource):
         self._handle = made = ctypes.c_void_p()
         workspace_size = ctypes.c_uint64()
         super().__init__(device, lambda owner: _destroy(owner, made))
-        device.call(f"{operator}GetWorkspaceSize", *arguments, ctypes.byref(workspace_size), ctypes.byref(made))
+        out = ctypes.byref(workspace_size), ctypes.byref(made)
+        make(device, made, f"{operator}GetWorkspaceSize", *arguments, *out)
         self.workspace_size = workspace_size.value
 
     def run(self, stream: Stream) -> None:

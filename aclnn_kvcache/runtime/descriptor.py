@@ -12,7 +12,7 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE
-from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.errors import ArgumentError, OutOfHostMemory
 from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
@@ -44,7 +44,7 @@ class Descriptors(Resource):
             # One step of the interpreter: an interrupt comes before or after all of them and loses none.
             handles.extend(map(getattr(device.library, maker.create), *columns) if positions else ())
             if None in handles:
-                raise MemoryError(f"{maker.create} returned NULL: host memory is exhausted")
+                raise OutOfHostMemory(f"{maker.create} returned NULL: host memory is exhausted")
             for position, handle in zip(positions, handles, strict=True):
                 self.values[position] = handle
 
@@ -66,10 +66,12 @@ def _rows(maker: Maker, arguments: Sequence[Any]) -> tuple[list[int], list[tuple
 
 
 def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
+    worst: dict[str, int] = {}
     for api, handles in made.items():
-        statuses = list(map(getattr(device.library, api), filter(None, handles)))
+        worst[api] = max(map(getattr(device.library, api), filter(None, handles)), default=0)
         handles.clear()
-        check_native(device.library, max(statuses, default=0), api)
+    for api, status in worst.items():  # only now: one that cannot be destroyed must not keep the others
+        check_native(device.library, status, api)
 
 
 def _describe_tensor(array: DeviceArray) -> tuple[Any, ...]:

@@ -28,6 +28,9 @@ SIM_EXPORT int sim_call_begin(const char *function, sim_fault *fault);
 /* Reports the failure, if there is one to report. */
 SIM_EXPORT void sim_call_end(const char *function, const sim_fault *fault);
 
+/* Calls of this thread are none of the program's: not counted, not watched. */
+void sim_calls_ignore(void);
+
 /* First in every exported function. AGAIN is its own call with its own arguments, by which the work is done where calls
    are watched. What is no status fails as NULL. SCRIBBLE fills the out-parameters. */
 #define SIM_CALL_SCRIBBLING(scribble, again)                                                            \

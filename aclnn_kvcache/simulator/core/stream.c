@@ -116,6 +116,7 @@ static void *work(void *argument)
 {
     sim_stream *stream = argument;
     on_worker = 1;
+    sim_calls_ignore();
     pthread_mutex_lock(&stream->mutex);
     while (stream->first != NULL || !stream->closing) {
         if (stream->first == NULL) {
