@@ -22,7 +22,7 @@ SCENARIOS = (
 HARMLESS = {
     "aclGetRecentErrMsg": "the error that is raised has no text of the library's",
     "aclrtGetSocName": "a bundle says that the product is unknown",
-    "aclsysGetVersionStr": "an error or a bundle takes the version from the files of the installation, or says it is unknown",
+    "aclsysGetVersionStr": "a bundle takes the version from the files of the installation, or says that it is unknown",
 }
 """What may fail without an error, and what is then missing."""
 
@@ -69,7 +69,9 @@ def test_each_native_call_fails_in_turn(scenario: str, record_property: Record) 
     crashes = int(done.returncode < 0)
     results = {} if done.returncode else json.loads(done.stdout)
     left = {manner: unexplained(result["left"], result["failed"], manner) for manner, result in results.items()}
-    figures = {name: sum(sum(result[name].values()) for result in results.values()) for name in ("failed", "told", "silent")}
+    figures = {
+        name: sum(sum(result[name].values()) for result in results.values()) for name in ("failed", "told", "silent")
+    }
     leaks = sum(number for kinds in left.values() for number in kinds.values())
     record_property("sweep", {**figures, "leaks": leaks, "crashes": crashes})
     assert (done.returncode, done.stderr) == (0, "")
@@ -86,5 +88,7 @@ def excused(function: str, problem: str) -> bool:
 
 def unexplained(left: dict[str, int], failed: dict[str, int], manner: str) -> dict[str, int]:
     """What is alive beyond the objects that the library itself kept."""
-    kept = {f"{function} {LEFT[manner][function]}": times for function, times in failed.items() if function in LEFT[manner]}
+    kept = {
+        f"{function} {LEFT[manner][function]}": times for function, times in failed.items() if function in LEFT[manner]
+    }
     return {key: number - kept.get(key, 0) for key, number in left.items() if number != kept.get(key, 0)}

@@ -68,7 +68,7 @@ int aclsim_set_schedule(const char *text);
      call#N=fail              the N-th call of all fails as is natural for its function: with a status, or as NULL. If
                               it cannot fail, nothing happens.
      message=null             aclGetRecentErrMsg says nothing. message=badbytes: it says something that is no UTF-8.
-                              message=stale: it says the text before again, behind the new one.
+                              message=stale: what it said before stays, and new text comes in front of it.
      count                    nothing goes wrong; calls are counted, as with every plan.
    N counts from 1, since the plan was set; * is every one. A failure may be followed by
      :after                   the work is done first, then the failure is answered. Otherwise nothing is done.

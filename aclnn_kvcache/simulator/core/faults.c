@@ -14,7 +14,7 @@
 #include "core/report.h"
 #include "core/setting.h"
 
-#define MESSAGE_BYTES 2048
+#define MESSAGE_BYTES 8192
 
 atomic_int sim_is_watching = 1;
 
@@ -184,16 +184,17 @@ int sim_fault_exhausts(void)
     return fault.is_failure;
 }
 
-/* What CANN does on a thread without a context: old text comes again, behind the new. */
+/* What CANN does on a thread without a context: the text stays, and new text comes in front of it. */
 static const char *with_stale(const char *said)
 {
-    static _Thread_local char before[MESSAGE_BYTES], joined[2 * MESSAGE_BYTES];
-    int length = snprintf(joined, sizeof joined, "%s%s%s", said == NULL ? "" : said,
-        said == NULL || *before == '\0' ? "" : "\n", before);
+    static _Thread_local char texts[2][MESSAGE_BYTES];
+    static _Thread_local int newest;
     if (said != NULL) {
-        snprintf(before, sizeof before, "%s", said);
+        const char *before = texts[newest];
+        newest = !newest;
+        snprintf(texts[newest], MESSAGE_BYTES, "%s%s%s", said, *before == '\0' ? "" : "\n", before);
     }
-    return length == 0 ? NULL : joined;
+    return texts[newest][0] == '\0' ? NULL : texts[newest];
 }
 
 const char *sim_fault_message(const char *said)
