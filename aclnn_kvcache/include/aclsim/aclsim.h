@@ -34,8 +34,8 @@ const char *aclsim_version(void);
    calls that CANN lets through although their behaviour is undefined, each also written to standard error. */
 int64_t aclsim_counter(aclsimCounter counter);
 
-/* Holds every stream before its next task until released, whatever the schedule; holds do not nest. Lets a test see that
-   a call returned before its work ran. */
+/* Holds every stream before its next task until released, whatever the schedule; holds do not nest. Lets a test see
+   that a call returned before its work ran. */
 void aclsim_hold_streams(void);
 void aclsim_release_streams(void);
 
@@ -54,8 +54,8 @@ void aclsim_release_streams(void);
                   not from the timing of threads.
    It holds for work from then on. Returns 0, or another number with a line on standard error and nothing changed.
 
-   A process begins with the schedule of environment variable ACLSIM_SCHEDULE, read when it is first asked for. If that is
-   wrong a line on standard error says so, and aclInit answers 500000 until another is set. */
+   A process begins with the schedule of environment variable ACLSIM_SCHEDULE, read when it is first asked for. If that
+   is wrong a line on standard error says so, and aclInit answers 500000 until another is set. */
 int aclsim_set_schedule(const char *text);
 
 /* Says which calls go wrong. The text has entries with semicolons between them; spaces around entries do not count.
@@ -79,8 +79,8 @@ int aclsim_set_schedule(const char *text);
    NULL and "" end the plan and the counting. Returns 0, or another number with a line on standard error and nothing
    changed.
 
-   A process begins with the plan of environment variable ACLSIM_FAULTS, read at the first call. If that is wrong a line on
-   standard error says so, nothing is planned, and aclInit answers 500000 until another is set. */
+   A process begins with the plan of environment variable ACLSIM_FAULTS, read at the first call. If that is wrong a line
+   on standard error says so, nothing is planned, and aclInit answers 500000 until another is set. */
 int aclsim_set_faults(const char *text);
 
 /* How many calls of CANN's functions were made since the plan was set; the name of the N-th of them, NULL if there is

@@ -131,8 +131,8 @@ static int read_option(sim_fault_rule *rule, const char *option, char reason[SIM
         return 1;
     }
     return complain(reason,
-        "\"%.99s\" cannot stand here; expected after behind a failure, rubbish behind that of a phase 1, or delay=Nms of "
-        "1 to %d, none of them with allocation", option, LONGEST_DELAY_MS);
+        "\"%.99s\" cannot stand here; expected after behind a failure, rubbish behind that of a phase 1, or delay=Nms "
+        "of 1 to %d, none of them with allocation", option, LONGEST_DELAY_MS);
 }
 
 /* TARGET#N=FAILURE:OPTION, cut to pieces. */

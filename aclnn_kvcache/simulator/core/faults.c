@@ -82,7 +82,7 @@ static int is_meant(const sim_fault_rule *rule, sim_fault_target target, const s
     return rule->target == target && (rule->function == NULL || rule->function == function);
 }
 
-/* Counts for the rules that mean it, and adds what they have happen: all delays, and the first failure. With the lock. */
+/* Counts for the rules that mean it, and adds what they have happen: all delays, the first failure. With the lock. */
 static void apply(sim_fault_target target, const sim_function *function, sim_fault *fault)
 {
     for (size_t i = 0; i < plan->count; ++i) {
@@ -187,14 +187,14 @@ int sim_fault_exhausts(void)
 /* What CANN does on a thread without a context: the text stays, and new text comes in front of it. */
 static const char *with_stale(const char *said)
 {
-    static _Thread_local char texts[2][MESSAGE_BYTES];
-    static _Thread_local int newest;
+    static _Thread_local char text[MESSAGE_BYTES];
     if (said != NULL) {
-        const char *before = texts[newest];
-        newest = !newest;
-        snprintf(texts[newest], MESSAGE_BYTES, "%s%s%s", said, *before == '\0' ? "" : "\n", before);
+        size_t length = strnlen(said, MESSAGE_BYTES / 2);
+        memmove(text + length + 1, text, MESSAGE_BYTES - length - 2); /* the last byte stays 0 */
+        memcpy(text, said, length);
+        text[length] = text[length + 1] == '\0' ? '\0' : '\n';
     }
-    return texts[newest][0] == '\0' ? NULL : texts[newest];
+    return *text == '\0' ? NULL : text;
 }
 
 const char *sim_fault_message(const char *said)

@@ -57,8 +57,8 @@ static int take(const char *text, char reason[SIM_REASON_BYTES])
         chosen = AFTER_DELAYS;
     } else {
         snprintf(reason, SIM_REASON_BYTES,
-            "\"%.99s\" is no schedule; expected worker, immediate, lazy, or random:SEED with a number of at most 19 digits",
-            text);
+            "\"%.99s\" is no schedule; expected worker, immediate, lazy, or random:SEED with a number of at most 19 "
+            "digits", text);
         return 0;
     }
     sim_monitor_lock();
