@@ -58,6 +58,10 @@ class ExecutorConsumedError(KvCacheError, RuntimeError):
     """Phase 2 was called a second time on one executor."""
 
 
+class OutOfHostMemory(KvCacheError, MemoryError):
+    """The library could not make an object for want of host memory."""
+
+
 class ArgumentError(KvCacheError, ValueError):
     """An argument is of the wrong kind: no array, one of another session, an unknown option, a value out of range."""
 

@@ -7,6 +7,7 @@ import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from aclnn_kvcache.errors import OutOfHostMemory
 from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray
@@ -64,7 +65,7 @@ class Descriptors(Resource):
         handle = made[-1]
         if handle is None:
             made.pop()
-            raise MemoryError(f"{maker.create} returned NULL: host memory is exhausted")
+            raise OutOfHostMemory(f"{maker.create} returned NULL: host memory is exhausted")
         self._handles[key] = handle
         return handle
 
@@ -79,10 +80,12 @@ class Maker(NamedTuple):
 
 
 def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
+    worst: dict[str, int] = {}
     for api, handles in made.items():
-        statuses = list(map(getattr(device.library, api), filter(None, handles)))
+        worst[api] = max(map(getattr(device.library, api), filter(None, handles)), default=0)
         handles.clear()
-        check_native(device.library, max(statuses, default=0), api)
+    for api, status in worst.items():  # only now: one that cannot be destroyed must not keep the others
+        check_native(device.library, status, api)
 
 
 def _describe_tensor(key: Key) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,11 @@ class Device:
         # that comes in between is harmless.
         self._resources: dict[int, weakref.ref[Resource]] = {}
         self._orphans: list[Callable[[Device], None]] = []
+        self._unheard: list[KvCacheError] = []
         self._process = process = process_of(library)
         process.acquire()
-        before = current_context(library)
         try:
+            before = current_context(library)
             check_native(library, library.aclrtSetDevice(device), f"aclrtSetDevice({device})")
         except BaseException:
             process.release()
@@ -59,9 +61,16 @@ class Device:
         self._close_native = weakref.finalize(self, _close_device, process, library, device)
         self._close_native.atexit = False
         close_at_exit(self)
-        self.context = current_context(library)
-        if before is not None and before != self.context:
-            self.call("aclrtSetCurrentContext", before)
+        try:
+            self.context = current_context(library)
+            if before is not None and before != self.context:
+                check_native(library, library.aclrtSetCurrentContext(before), "aclrtSetCurrentContext")
+        except BaseException:
+            with suppress(KvCacheError):  # the first failure is the one to tell
+                self._close_native()
+            if before is not None:
+                library.aclrtSetCurrentContext(before)
+            raise
 
     def bound(self) -> _Binding:
         """``with device.bound():`` makes the device's context current in this thread, and puts back what was there.
@@ -85,9 +94,13 @@ class Device:
             raise
 
     def unbind(self, previous: int | None) -> None:
-        if previous is not None:
-            self.library.aclrtSetCurrentContext(previous)
-        self.leave()
+        """Puts back what ``bind`` returned."""
+        try:
+            if previous is not None:
+                status = self.library.aclrtSetCurrentContext(previous)
+                check_native(self.library, status, "aclrtSetCurrentContext")
+        finally:
+            self.leave()
 
     def call(self, api: str, *arguments: Any) -> None:
         """Calls a C function in the device's context; raises the exception of a status that is not 0."""
@@ -123,8 +136,12 @@ class Device:
         self._resources.pop(key, None)
 
     def leave_behind(self, destroy: Callable[[Device], None]) -> None:
-        """Has the close destroy what a collected resource could not, since the door was shut already."""
+        """Has the close destroy what a collected resource could not: the door was shut, or the thread not bound."""
         self._orphans.append(destroy)
+
+    def tell_later(self, failure: KvCacheError) -> None:
+        """Has the close raise what went wrong where nobody could be told, as when a resource was collected."""
+        self._unheard.append(failure.with_traceback(None))  # which would hold what it passed through
 
     def resources(self) -> list[Resource]:
         """The open resources, in the order in which they are closed."""
@@ -133,20 +150,29 @@ class Device:
 
     def settle(self, thing: object) -> None:
         """Waits for queued work that uses the object. Raises DeviceFaultError if that work failed."""
+        for resource in self._users(thing):
+            resource.settle()
+
+    def in_use(self, thing: object) -> bool:
+        """Whether queued work may still use the object."""
+        return any(self._users(thing))
+
+    def _users(self, thing: object) -> Iterator[Resource]:
         for ref in list(self._resources.values()):
             resource = ref()
             if resource is not None and not resource.closed and resource.uses(thing):
-                resource.settle()
+                yield resource
 
     def close(self, timeout: float | None = None) -> None:
         """Waits for queued work, then destroys memory, descriptors, events and streams, then resets the device.
 
         Idempotent. Everything is torn down even if a step fails; the first failure (a kernel fault that nobody had
-        synchronised for, say) is raised at the end. With a timeout, in seconds, work that takes longer is given up.
+        synchronised for, say) is raised at the end, one of a resource that was collected before too. With a timeout,
+        in seconds, work that takes longer is given up.
         """
         if not self._shut_door(timeout):
             return
-        failures: list[KvCacheError] = []
+        failures = self._unheard
         try:
             resources = self.resources()
             for resource in resources:
@@ -156,6 +182,9 @@ class Device:
                 return
             for resource in resources:
                 _attempt(resource.close, failures)
+            for resource in self.resources():  # to which the thread could not be bound
+                if not resource.in_use():
+                    _attempt(resource.release, failures)
             for destroy in self._orphans:
                 _attempt(partial(destroy, self), failures)
         except BaseException:  # an interrupt: what is left can be closed by another call
@@ -265,7 +294,11 @@ class _Binding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.device.unbind(self.previous)
+        try:
+            self.device.unbind(self.previous)
+        except KvCacheError:
+            if error is None:  # the first failure is the one to tell
+                raise
 
 
 def device_count(library: Library) -> int:

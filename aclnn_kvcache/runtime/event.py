@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aclnn_kvcache.errors import ArgumentError, DeviceFaultError, SynchronizeTimeoutError
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.resource import Resource, destroy
+from aclnn_kvcache.runtime.resource import Resource, destroy, make
 
 if TYPE_CHECKING:
     from aclnn_kvcache.runtime.stream import Stream
@@ -36,7 +36,7 @@ class Event(Resource):
         self._recorded_in: weakref.ref[Stream] | None = None
         with device.bound():
             super().__init__(device, partial(destroy, api="aclrtDestroyEvent", made=made))
-            device.call("aclrtCreateEventExWithFlag", ctypes.byref(made), SYNC | TIME_LINE)
+            make(device, made, "aclrtCreateEventExWithFlag", ctypes.byref(made), SYNC | TIME_LINE)
         self.handle = made.value
 
     def record(self, stream: Stream) -> None:

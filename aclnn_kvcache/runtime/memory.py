@@ -14,7 +14,7 @@ import numpy as np
 from aclnn_kvcache import layout
 from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.resource import Resource, destroy
+from aclnn_kvcache.runtime.resource import Resource, destroy, make
 from aclnn_kvcache.runtime.tensor_layout import TensorLayout, tensor_layout
 
 ALIGNMENT = 32
@@ -47,6 +47,9 @@ class DeviceBuffer(Resource):
         self.pointer = made.value or 0
         self.is_aligned = self.pointer % ALIGNMENT == 0
 
+    def in_use(self) -> bool:
+        return self.device.in_use(self)
+
     def close(self) -> None:
         """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
         self.close_after(lambda: self.device.settle(self))
@@ -56,7 +59,7 @@ def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
     if nbytes > MAX_BYTES:
         raise ArgumentError("shape", f"an array of at most {MAX_BYTES} bytes", f"{nbytes} bytes")
     try:
-        device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
+        make(device, made, "aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
     except OutOfDeviceMemory as error:
         free, total = free_and_total(device)
         error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free} free of {total}")

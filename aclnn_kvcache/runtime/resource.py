@@ -7,9 +7,10 @@ import ctypes
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from aclnn_kvcache.errors import ClosedError, DeviceFaultError, KvCacheError
+from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.process import forked
 
@@ -45,6 +46,10 @@ class Resource:
         """Whether work queued here may still use the object."""
         return False
 
+    def in_use(self) -> bool:
+        """Whether queued work may still use the handle."""
+        return False
+
     def settle(self, timeout: float | None = None) -> None:
         """Waits for the work queued here, at most ``timeout`` seconds."""
 
@@ -58,7 +63,7 @@ class Resource:
 
     def close_after(self, wait: Callable[[], None]) -> None:
         """Waits for the work that uses the handle, then closes. Work that failed has ended too, and is told afterwards;
-        an interrupted wait leaves everything as it is, since the work may still run."""
+        a wait that was interrupted or failed itself leaves everything as it is, since the work may still run."""
         if self.closed or forked():
             self.closed = True
             return
@@ -68,6 +73,8 @@ class Resource:
         except ClosedError:  # the device is being closed, and waits itself
             return
         except DeviceFaultError as error:
+            if self.in_use():
+                raise
             fault = error
         Resource.close(self)
         if fault is not None:
@@ -91,6 +98,15 @@ class Resource:
             raise ClosedError(f"this {self.noun} is closed; make a new one")
 
 
+def make(device: Device, made: ctypes.c_void_p, api: str, *arguments: Any) -> None:
+    """Calls the function that fills the out-parameter. One that fails made nothing, whatever it left there."""
+    with device.bound():
+        status = getattr(device.library, api)(*arguments)
+        if status != 0:
+            made.value = None
+        check_native(device.library, status, api)
+
+
 def destroy(device: Device, api: str, made: ctypes.c_void_p) -> None:
     """Destroys the handle in an out-parameter, if the native call came to fill it."""
     if made.value:
@@ -101,9 +117,13 @@ def _on_collection(device: Device, destroy: Destroy | None, key: int) -> None:
     device.forget(key)
     if destroy is None or device.closed or forked():
         return
-    with suppress(KvCacheError):
-        try:
-            with device.bound():
-                destroy(device)
-        except ClosedError:
+    is_bound = False
+    try:
+        with device.bound():
+            is_bound = True
+            destroy(device)
+    except KvCacheError as failure:
+        if not is_bound:
             device.leave_behind(destroy)
+        if not isinstance(failure, ClosedError):
+            device.tell_later(failure)

@@ -6,17 +6,20 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
+from contextlib import suppress
 from functools import partial
 
 from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
 from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import BLOCKING, Device
 from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
-from aclnn_kvcache.runtime.resource import Resource, destroy
+from aclnn_kvcache.runtime.resource import Resource, destroy, make
 from aclnn_kvcache.runtime.workspace import Workspace
 
 FLIGHT = 256
 """Objects kept per event; larger means fewer events and later release."""
+
+SYNCHRONIZE = "aclrtSynchronizeStreamWithTimeout"
 
 REMEMBERED = 32
 """Launches since the last good synchronise that a late fault lists."""
@@ -45,12 +48,13 @@ class Stream(Resource):
         self._spare_events: list[Event] = []
         self._launches: deque[tuple[int, str, Described]] = deque(maxlen=REMEMBERED)
         self._launched = 0
+        self.handle = handle
         made = ctypes.c_void_p(handle)
         with device.bound():
             destroyed_by = None if self.borrowed else partial(destroy, api="aclrtDestroyStream", made=made)
             super().__init__(device, destroyed_by)
             if not self.borrowed:
-                device.call("aclrtCreateStream", ctypes.byref(made))
+                make(device, made, "aclrtCreateStream", ctypes.byref(made))
         self.handle = made.value
 
     def synchronize(self, timeout: float | None = None) -> None:
@@ -64,7 +68,7 @@ class Stream(Resource):
         last, launched = self._end_flight(), self._launched
         with self.device.bound():
             try:
-                wait(self.device, "aclrtSynchronizeStreamWithTimeout", self.handle, limit)
+                self._wait(limit)
             except DeviceFaultError as error:
                 self._land(last)
                 self.blame(error)
@@ -73,6 +77,15 @@ class Stream(Resource):
         with self.lock:
             while self._launches and self._launches[0][0] <= launched:
                 self._launches.popleft()
+
+    def _wait(self, limit: int) -> None:
+        """A fault is raised when the rest has ended too: it may be told while other work still runs."""
+        try:
+            wait(self.device, SYNCHRONIZE, self.handle, limit)
+        except DeviceFaultError:
+            with suppress(DeviceFaultError):  # told again, or that of the rest
+                wait(self.device, SYNCHRONIZE, self.handle, limit)
+            raise
 
     def query(self) -> bool:
         """Whether all queued work is done."""
@@ -132,9 +145,13 @@ class Stream(Resource):
         with self.lock:
             return any(thing is kept for flight in self._flights for kept in flight.objects)
 
+    def in_use(self) -> bool:
+        return any(flight.objects for flight in self._flights)
+
     def settle(self, timeout: float | None = None) -> None:
-        # A borrowed stream may be gone by now if nothing of ours is queued on it.
-        if not self.closed and (not self.borrowed or any(flight.objects for flight in self._flights)):
+        # A borrowed stream may be gone by now if nothing of ours is queued on it; one that could not be made never was.
+        is_there = self.handle is not None and (not self.borrowed or self.in_use())
+        if not self.closed and is_there:
             self.synchronize(timeout)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,3 +134,17 @@ def held(sim: Sim) -> Iterator[Sim]:
     sim.aclsim_hold_streams()
     yield sim
     sim.aclsim_release_streams()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The figures of test_sweep.py, if it ran."""
+    figures: Counter[str] = Counter()
+    for report in (*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())):
+        for name, value in report.user_properties:
+            if name == "sweep":
+                figures.update(value)
+    if figures:
+        terminalreporter.write_line(
+            f"sweep: {figures['failed']} native calls failed in turn, {figures['told']} typed errors, "
+            f"{figures['silent']} harmless, {figures['leaks']} leaks, {figures['crashes']} crashes"
+        )

@@ -26,6 +26,7 @@ from aclnn_kvcache.errors import (
     LibraryConflictError,
     LibraryNotFoundError,
     OutOfDeviceMemory,
+    OutOfHostMemory,
     RecordWarning,
     SymbolNotFoundError,
     SynchronizeTimeoutError,
@@ -44,6 +45,7 @@ PLAIN = [
     ClosedError,
     ForkedProcessError,
     ExecutorConsumedError,
+    OutOfHostMemory,
 ]
 OF_STATUS = [
     AclError,
@@ -168,6 +170,7 @@ def test_two_messages_without_a_time_are_two():
         (ArgumentError, ValueError),
         (AclnnParameterError, ValueError),
         (OutOfDeviceMemory, MemoryError),
+        (OutOfHostMemory, MemoryError),
         (SynchronizeTimeoutError, TimeoutError),
     ],
 )

@@ -35,10 +35,60 @@ const char *aclsim_version(void);
    those that the checks made since the process began. */
 int64_t aclsim_counter(aclsimCounter counter);
 
-/* Holds every stream before its next task until released; holds do not nest. Lets a test see that a call returned
-   before its work ran. */
+/* Holds every stream before its next task until released, whatever the schedule; holds do not nest. Lets a test see
+   that a call returned before its work ran. */
 void aclsim_hold_streams(void);
 void aclsim_release_streams(void);
+
+/* Says when the work that calls queue on streams runs. A correct program gives the same results under every schedule:
+     worker       as soon as its stream is free, while the program goes on; the default, also for NULL and "".
+     immediate    within the call that queues it, which returns only then. Where streams are held, or the stream waits
+                  for an event that is yet to be recorded, the call returns and the work runs later.
+     lazy         not before the host waits: then all that is queued runs, on every stream, and what other threads queue
+                  meanwhile. Waits are the synchronisations of streams, events and devices, copies that wait for their
+                  stream, and the end of a stream or device. A question (the query of a stream or event, the time of an
+                  event) and a synchronous copy are answered first, by what ran before; then what is queued runs, so
+                  that who asks again gets on.
+     random:SEED  as with worker, but after a delay before each task: mostly below 0.2 ms, one in eight up to 5 ms. The
+                  delays of a stream follow from SEED (a number of at most 19 digits), from its number (the streams of a
+                  device are numbered in the order in which the process creates them) and from the task's number in it,
+                  not from the timing of threads.
+   It holds for work from then on. Returns 0, or another number with a line on standard error and nothing changed.
+
+   A process begins with the schedule of environment variable ACLSIM_SCHEDULE, read when it is first asked for. If that
+   is wrong a line on standard error says so, and aclInit answers 500000 until another is set. */
+int aclsim_set_schedule(const char *text);
+
+/* Says which calls go wrong. The text has entries with semicolons between them; spaces around entries do not count.
+     FUNCTION#N=FAILURE       the N-th call of a function fails: with a status, which is a number, or as NULL if the
+                              function returns a pointer. One that returns another value cannot fail.
+     kernel:FUNCTION#N=STATUS the work that its N-th call queued (a kernel; a copy, fill or event of an asynchronous
+                              call) fails when its turn comes, which is told like any fault: at the next synchronise.
+     allocation#N=exhausted   the N-th allocation of device memory, or of the runtime's host memory, by whatever
+                              function, finds none left.
+     call#N=fail              the N-th call of all fails as is natural for its function: with a status, or as NULL. If
+                              it cannot fail, nothing happens.
+     message=null             aclGetRecentErrMsg says nothing. message=badbytes: it says something that is no UTF-8.
+                              message=stale: what it said before stays, and new text comes in front of it.
+     count                    nothing goes wrong; calls are counted, as with every plan.
+   N counts from 1, since the plan was set; * is every one. A failure may be followed by
+     :after                   the work is done first, then the failure is answered. Otherwise nothing is done.
+     :rubbish                 of a phase 1: its out-parameters are filled with rubbish.
+   A call, or the work that it queued, may take its time, whether it fails then or not:
+     FUNCTION#N:delay=50ms    before anything else; 1 to 60000 ms.
+   For instance: aclrtMalloc#3=207001; aclrtMemcpy#*:delay=5ms; kernel:aclnnScatterPaKvCacheWithKScale#1=507035
+   NULL and "" end the plan and the counting. Returns 0, or another number with a line on standard error and nothing
+   changed.
+
+   A process begins with the plan of environment variable ACLSIM_FAULTS, read at the first call. If that is wrong a line
+   on standard error says so, nothing is planned, and aclInit answers 500000 until another is set. */
+int aclsim_set_faults(const char *text);
+
+/* How many calls of CANN's functions were made since the plan was set; the name of the N-th of them, NULL if there is
+   none; and how often something that was planned happened, messages apart. Without a plan all are 0. */
+int64_t aclsim_call_count(void);
+const char *aclsim_call_name(int64_t number);
+int64_t aclsim_fault_count(void);
 
 /* Says which installation is simulated, for programs that want to see how they fail on another. The text has entries
    KEY=VALUE with semicolons between them, in any order, each at most once:

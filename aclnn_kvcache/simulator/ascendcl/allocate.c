@@ -53,7 +53,7 @@ static aclError check_size(const char *function, size_t size)
 /* The policy steers page sizes, of which the simulator has one; unknown ones mean the default on CANN too. */
 SIM_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    ENTER();
+    ENTER(aclrtMalloc(devPtr, size, policy));
     REQUIRE(devPtr);
     TRY(check_size(__func__, size));
     (void)policy;
@@ -62,7 +62,7 @@ SIM_EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy
 
 SIM_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    ENTER();
+    ENTER(aclrtMallocAlign32(devPtr, size, policy));
     REQUIRE(devPtr);
     TRY(check_size(__func__, size));
     (void)policy;
@@ -71,7 +71,7 @@ SIM_EXPORT aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallo
 
 SIM_EXPORT aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    ENTER();
+    ENTER(aclrtMallocCached(devPtr, size, policy));
     REQUIRE(devPtr);
     TRY(check_size(__func__, size));
     (void)policy;
@@ -105,7 +105,7 @@ static aclError check_config(const char *function, const aclrtMallocConfig *cfg)
 
 SIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
 {
-    ENTER();
+    ENTER(aclrtMallocWithCfg(devPtr, size, policy, cfg));
     REQUIRE(devPtr);
     TRY(check_size(__func__, size));
     TRY(check_config(__func__, cfg));
@@ -144,14 +144,14 @@ static aclError synchronize_device(const char *function)
 
 SIM_EXPORT aclError aclrtFree(void *devPtr)
 {
-    ENTER();
+    ENTER(aclrtFree(devPtr));
     REQUIRE(devPtr);
     return free_device(__func__, devPtr);
 }
 
 SIM_EXPORT aclError aclrtFreeWithDevSync(void *devPtr)
 {
-    ENTER();
+    ENTER(aclrtFreeWithDevSync(devPtr));
     REQUIRE(devPtr);
     TRY(synchronize_device(__func__));
     return free_device(__func__, devPtr);
@@ -174,14 +174,14 @@ static aclError allocate_host(const char *function, void **address, size_t size)
 
 SIM_EXPORT aclError aclrtMallocHost(void **hostPtr, size_t size)
 {
-    ENTER();
+    ENTER(aclrtMallocHost(hostPtr, size));
     REQUIRE(hostPtr);
     return allocate_host(__func__, hostPtr, size);
 }
 
 SIM_EXPORT aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
 {
-    ENTER();
+    ENTER(aclrtMallocHostWithCfg(ptr, size, cfg));
     REQUIRE(ptr);
     TRY(check_config(__func__, cfg));
     return allocate_host(__func__, ptr, size);
@@ -204,14 +204,14 @@ static aclError free_host(const char *function, void *address)
 
 SIM_EXPORT aclError aclrtFreeHost(void *hostPtr)
 {
-    ENTER();
+    ENTER(aclrtFreeHost(hostPtr));
     REQUIRE(hostPtr);
     return free_host(__func__, hostPtr);
 }
 
 SIM_EXPORT aclError aclrtFreeHostWithDevSync(void *hostPtr)
 {
-    ENTER();
+    ENTER(aclrtFreeHostWithDevSync(hostPtr));
     REQUIRE(hostPtr);
     TRY(synchronize_device(__func__));
     return free_host(__func__, hostPtr);

@@ -4,24 +4,27 @@
 #define ACLSIM_ASCENDCL_API_H_
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/life.h"
 #include "core/process.h"
 #include "core/report.h"
 
 #define FAIL(status, ...) sim_fail((status), __func__, __VA_ARGS__)
 
-/* First in a function that needs no initialisation: a forked child is refused before anything could wait. */
-#define ENTER_ANY_TIME()                       \
+/* First in a function that needs no initialisation, with its own call: a forked child is refused before anything could
+   wait. */
+#define ENTER_ANY_TIME(again)                  \
     do {                                       \
+        SIM_CALL(again);                       \
         if (sim_process_forked()) {            \
             return sim_fail_forked(__func__);  \
         }                                      \
     } while (0)
 
 /* First in every other. */
-#define ENTER()                      \
+#define ENTER(again)                 \
     do {                             \
-        ENTER_ANY_TIME();            \
+        ENTER_ANY_TIME(again);       \
         sim_life_require(__func__);  \
     } while (0)
 

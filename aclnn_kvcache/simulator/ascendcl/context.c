@@ -8,7 +8,7 @@
 
 SIM_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
-    ENTER();
+    ENTER(aclrtCreateContext(context, deviceId));
     REQUIRE(context);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     return sim_context_create(__func__, deviceId, context);
@@ -16,14 +16,14 @@ SIM_EXPORT aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 
 SIM_EXPORT aclError aclrtDestroyContext(aclrtContext context)
 {
-    ENTER();
+    ENTER(aclrtDestroyContext(context));
     REQUIRE(context);
     return sim_context_destroy(__func__, context);
 }
 
 SIM_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
 {
-    ENTER();
+    ENTER(aclrtSetCurrentContext(context));
     if (context == NULL) {
         return sim_fail_null_as("EH0002", __func__, "context");
     }
@@ -32,7 +32,7 @@ SIM_EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
 
 SIM_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
 {
-    ENTER();
+    ENTER(aclrtGetCurrentContext(context));
     REQUIRE(context);
     sim_context *current = sim_context_current();
     if (current == NULL) {
@@ -45,7 +45,7 @@ SIM_EXPORT aclError aclrtGetCurrentContext(aclrtContext *context)
 
 SIM_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
-    ENTER();
+    ENTER(aclrtGetPrimaryCtxState(deviceId, flags, active));
     REQUIRE(active);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     if (flags != NULL) { /* reserved: callers may leave it out */
@@ -57,7 +57,7 @@ SIM_EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, i
 
 SIM_EXPORT aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
-    ENTER();
+    ENTER(aclrtCtxGetCurrentDefaultStream(stream));
     REQUIRE(stream);
     sim_context *current = sim_context_current();
     if (current == NULL) {
@@ -84,7 +84,7 @@ static aclError option_not_set(const char *function, aclSysParamOpt opt)
 
 SIM_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-    ENTER();
+    ENTER(aclrtCtxSetSysParamOpt(opt, value));
     TRY(check_option(__func__, opt));
     sim_context *current = sim_context_current();
     if (current == NULL) {
@@ -97,7 +97,7 @@ SIM_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 
 SIM_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-    ENTER();
+    ENTER(aclrtCtxGetSysParamOpt(opt, value));
     REQUIRE(value);
     TRY(check_option(__func__, opt));
     sim_context *current = sim_context_current();
@@ -117,7 +117,7 @@ static struct {
 
 SIM_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 {
-    ENTER();
+    ENTER(aclrtSetSysParamOpt(opt, value));
     TRY(check_option(__func__, opt));
     pthread_mutex_lock(&process_options.mutex);
     process_options.is_set[opt] = 1;
@@ -128,7 +128,7 @@ SIM_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 
 SIM_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
-    ENTER();
+    ENTER(aclrtGetSysParamOpt(opt, value));
     REQUIRE(value);
     TRY(check_option(__func__, opt));
     pthread_mutex_lock(&process_options.mutex);

@@ -35,7 +35,7 @@ static aclError check(const char *function, const void *dst, size_t dest_max, co
 
 SIM_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
-    ENTER();
+    ENTER(aclrtMemcpy(dst, destMax, src, count, kind));
     if (count == 0) {
         return ACL_SUCCESS;
     }
@@ -68,14 +68,14 @@ static aclError copy_async(const char *function, void *dst, size_t dest_max, con
 SIM_EXPORT aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
     aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtMemcpyAsync(dst, destMax, src, count, kind, stream));
     return copy_async(__func__, dst, destMax, src, count, kind, stream);
 }
 
 SIM_EXPORT aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count,
     aclrtMemcpyKind kind, aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtMemcpyAsyncWithCondition(dst, destMax, src, count, kind, stream));
     return copy_async(__func__, dst, destMax, src, count, kind, stream);
 }
 
@@ -118,7 +118,7 @@ static aclError make_2d(transfer *t, const char *function, void *dst, size_t dpi
 SIM_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
     size_t height, aclrtMemcpyKind kind)
 {
-    ENTER();
+    ENTER(aclrtMemcpy2d(dst, dpitch, src, spitch, width, height, kind));
     if (width == 0 || height == 0) {
         return ACL_SUCCESS;
     }
@@ -140,7 +140,7 @@ SIM_EXPORT aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, siz
 SIM_EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
     size_t height, aclrtMemcpyKind kind, aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtMemcpy2dAsync(dst, dpitch, src, spitch, width, height, kind, stream));
     if (width == 0 || height == 0) {
         return ACL_SUCCESS;
     }

@@ -3,6 +3,7 @@
 
 #include "acl/acl_base_rt.h"
 #include "core/export.h"
+#include "core/faults.h"
 
 /* As CANN answers, not as wide as the types are: whatever is not listed is 8. */
 static const struct {
@@ -37,6 +38,7 @@ static const struct {
 
 SIM_EXPORT size_t aclDataTypeSize(aclDataType dataType)
 {
+    SIM_CALL(aclDataTypeSize(dataType));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
         if (sizes[i].type == dataType) {
             return sizes[i].size;
@@ -48,6 +50,7 @@ SIM_EXPORT size_t aclDataTypeSize(aclDataType dataType)
 /* CANN reads the highest exponent as an ordinary one: there is no Inf and no NaN. */
 SIM_EXPORT float aclFloat16ToFloat(aclFloat16 value)
 {
+    SIM_CALL(aclFloat16ToFloat(value));
     int exponent = value >> 10 & 0x1F;
     int fraction = value & 0x3FF;
     float magnitude = exponent == 0 ? ldexpf((float)fraction, -24) : ldexpf((float)(fraction + 0x400), exponent - 25);
@@ -63,6 +66,7 @@ static aclFloat16 round_even(float value)
 /* Rounds to even; finite values that are too large become the largest one. */
 SIM_EXPORT aclFloat16 aclFloatToFloat16(float value)
 {
+    SIM_CALL(aclFloatToFloat16(value));
     aclFloat16 sign = signbit(value) ? 0x8000 : 0;
     float magnitude = fabsf(value);
     if (isnan(value)) {

@@ -9,28 +9,28 @@
 
 SIM_EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
-    ENTER();
+    ENTER(aclrtSetDevice(deviceId));
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     return sim_primary_retain(__func__, deviceId);
 }
 
 SIM_EXPORT aclError aclrtResetDevice(int32_t deviceId)
 {
-    ENTER();
+    ENTER(aclrtResetDevice(deviceId));
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     return sim_primary_release(__func__, deviceId, 0);
 }
 
 SIM_EXPORT aclError aclrtResetDeviceForce(int32_t deviceId)
 {
-    ENTER();
+    ENTER(aclrtResetDeviceForce(deviceId));
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     return sim_primary_release(__func__, deviceId, 1);
 }
 
 SIM_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
 {
-    ENTER();
+    ENTER(aclrtGetDevice(deviceId));
     REQUIRE(deviceId);
     /* Asking whether there is one is no mistake. */
     return sim_current_device(deviceId) == ACL_SUCCESS ? ACL_SUCCESS : sim_context_none(__func__);
@@ -38,7 +38,7 @@ SIM_EXPORT aclError aclrtGetDevice(int32_t *deviceId)
 
 SIM_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 {
-    ENTER();
+    ENTER(aclrtGetDeviceCount(count));
     REQUIRE(count);
     int devices;
     TRY(sim_device_count(__func__, &devices));
@@ -51,7 +51,7 @@ SIM_EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
 
 SIM_EXPORT aclError aclrtSynchronizeDevice(void)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeDevice());
     int32_t device;
     TRY(sim_context_current_device(__func__, &device));
     return sim_streams_synchronize(__func__, device, -1);
@@ -59,7 +59,7 @@ SIM_EXPORT aclError aclrtSynchronizeDevice(void)
 
 SIM_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeDeviceWithTimeout(timeout));
     REQUIRE_TIMEOUT(timeout);
     int32_t device;
     TRY(sim_context_current_device(__func__, &device));
@@ -68,7 +68,7 @@ SIM_EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
 
 SIM_EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
-    ENTER();
+    ENTER(aclrtQueryDeviceStatus(deviceId, deviceStatus));
     REQUIRE(deviceStatus);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
@@ -111,7 +111,7 @@ static int attribute_exists(int attr)
 
 SIM_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
-    ENTER();
+    ENTER(aclrtGetDeviceInfo(deviceId, attr, value));
     REQUIRE(value);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     if (attr == ACL_DEV_ATTR_PHY_CHIP_ID) {
@@ -139,7 +139,7 @@ SIM_EXPORT aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int
 
 SIM_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
 {
-    ENTER();
+    ENTER(aclGetDeviceCapability(deviceId, deviceInfo, value));
     REQUIRE(value);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     switch (deviceInfo) {
@@ -158,7 +158,7 @@ SIM_EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo devi
 
 SIM_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
-    ENTER();
+    ENTER(aclrtSetDeviceSatMode(mode));
     if ((unsigned)mode >= ACL_RT_OVERFLOW_MODE_UNDEF) {
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "mode is %d; expected 0 or 1", (int)mode);
     }
@@ -172,7 +172,7 @@ SIM_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 
 SIM_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
-    ENTER();
+    ENTER(aclrtGetDeviceSatMode(mode));
     REQUIRE(mode);
     int32_t device;
     TRY(sim_context_current_device(__func__, &device));
@@ -182,7 +182,7 @@ SIM_EXPORT aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 
 SIM_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId)
 {
-    ENTER();
+    ENTER(aclrtDeviceCanAccessPeer(canAccessPeer, deviceId, peerDeviceId));
     REQUIRE(canAccessPeer);
     TRY(sim_device_check(__func__, "deviceId", deviceId));
     TRY(sim_device_check(__func__, "peerDeviceId", peerDeviceId));
@@ -195,7 +195,7 @@ SIM_EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t dev
 
 SIM_EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
-    ENTER();
+    ENTER(aclrtDeviceEnablePeerAccess(peerDeviceId, flags));
     int32_t device;
     TRY(sim_context_current_device(__func__, &device));
     TRY(sim_device_check(__func__, "peerDeviceId", peerDeviceId));

@@ -2,11 +2,13 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "core/exception.h"
+#include "core/faults.h"
 #include "core/message.h"
 
 SIM_EXPORT const char *aclGetRecentErrMsg(void)
 {
-    return sim_message_take();
+    SIM_CALL(aclGetRecentErrMsg());
+    return sim_fault_message(sim_message_take());
 }
 
 static aclError check_level(const char *function, aclrtLastErrLevel level)
@@ -19,14 +21,14 @@ static aclError check_level(const char *function, aclrtLastErrLevel level)
 
 SIM_EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
-    ENTER();
+    ENTER(aclrtPeekAtLastError(level));
     TRY(check_level(__func__, level));
     return sim_last_error();
 }
 
 SIM_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
 {
-    ENTER();
+    ENTER(aclrtGetLastError(level));
     TRY(check_level(__func__, level));
     aclError last = sim_last_error();
     sim_last_error_clear();
@@ -35,32 +37,37 @@ SIM_EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
 
 SIM_EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
 {
-    ENTER();
+    ENTER(aclrtSetExceptionInfoCallback(callback));
     sim_exception_set_callback(callback);
     return ACL_SUCCESS;
 }
 
 SIM_EXPORT uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
+    SIM_CALL(aclrtGetTaskIdFromExceptionInfo(info));
     return info == NULL ? UINT32_MAX : info->task_id;
 }
 
 SIM_EXPORT uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
+    SIM_CALL(aclrtGetStreamIdFromExceptionInfo(info));
     return info == NULL ? UINT32_MAX : info->stream_id;
 }
 
 SIM_EXPORT uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
+    SIM_CALL(aclrtGetThreadIdFromExceptionInfo(info));
     return info == NULL ? UINT32_MAX : info->thread_id;
 }
 
 SIM_EXPORT uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
+    SIM_CALL(aclrtGetDeviceIdFromExceptionInfo(info));
     return info == NULL ? UINT32_MAX : info->device_id;
 }
 
 SIM_EXPORT uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
 {
+    SIM_CALL(aclrtGetErrorCodeFromExceptionInfo(info));
     return info == NULL ? UINT32_MAX : info->error_code;
 }

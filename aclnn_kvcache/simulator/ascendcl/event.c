@@ -16,7 +16,7 @@ static atomic_uint wait_timeout;
 
 SIM_EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
-    ENTER();
+    ENTER(aclrtCreateEvent(event));
     REQUIRE(event);
     return sim_event_create(__func__, SIM_EVENT_PLAIN, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE, event);
 }
@@ -35,21 +35,21 @@ static aclError create_with_flag(const char *function, sim_event_family family, 
 
 SIM_EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtCreateEventWithFlag(event, flag));
     REQUIRE(event);
     return create_with_flag(__func__, SIM_EVENT_WITH_FLAG, event, flag);
 }
 
 SIM_EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtCreateEventExWithFlag(event, flag));
     REQUIRE(event);
     return create_with_flag(__func__, SIM_EVENT_EX, event, flag);
 }
 
 SIM_EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
 {
-    ENTER();
+    ENTER(aclrtDestroyEvent(event));
     return sim_event_destroy(__func__, event);
 }
 
@@ -73,7 +73,7 @@ static aclError refuse_ex(const char *function, const sim_event *event)
 
 SIM_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtRecordEvent(event, stream));
     sim_event *found;
     sim_stream *target;
     TRY(sim_event_acquire(__func__, "event", event, &found));
@@ -102,7 +102,7 @@ static aclError reset(const char *function, sim_event *event, aclrtStream handle
 
 SIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtResetEvent(event, stream));
     sim_event *found;
     TRY(sim_event_acquire(__func__, "event", event, &found));
     aclError status = reset(__func__, found, stream);
@@ -115,7 +115,7 @@ SIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 
 SIM_EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 {
-    ENTER();
+    ENTER(aclrtQueryEvent(event, status));
     REQUIRE(status);
     sim_event *found;
     TRY(sim_event_acquire(__func__, "event", event, &found));
@@ -129,7 +129,7 @@ SIM_EXPORT aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status)
 
 SIM_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
 {
-    ENTER();
+    ENTER(aclrtQueryEventStatus(event, status));
     REQUIRE(status);
     sim_event *found;
     TRY(sim_event_acquire(__func__, "event", event, &found));
@@ -142,7 +142,7 @@ SIM_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedSt
 
 SIM_EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status)
 {
-    ENTER();
+    ENTER(aclrtQueryEventWaitStatus(event, status));
     REQUIRE(status);
     sim_event *found;
     TRY(sim_event_acquire(__func__, "event", event, &found));
@@ -173,13 +173,13 @@ static aclError synchronize(const char *function, aclrtEvent handle, int32_t mil
 
 SIM_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeEvent(event));
     return synchronize(__func__, event, -1);
 }
 
 SIM_EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeEventWithTimeout(event, timeout));
     REQUIRE_TIMEOUT(timeout);
     return synchronize(__func__, event, timeout);
 }
@@ -211,7 +211,7 @@ static aclError read_time(const char *function, const char *parameter, aclrtEven
 
 SIM_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
-    ENTER();
+    ENTER(aclrtEventElapsedTime(ms, startEvent, endEvent));
     REQUIRE(ms);
     int64_t start;
     int64_t end;
@@ -226,7 +226,7 @@ SIM_EXPORT aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclr
 
 SIM_EXPORT aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp)
 {
-    ENTER();
+    ENTER(aclrtEventGetTimestamp(event, timestamp));
     REQUIRE(timestamp);
     int64_t time_ns;
     TRY(read_time(__func__, "event", event, &time_ns));
@@ -253,13 +253,13 @@ static aclError delay(const char *function, aclrtStream handle, aclrtEvent event
 
 SIM_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
-    ENTER();
+    ENTER(aclrtStreamWaitEvent(stream, event));
     return delay(__func__, stream, event, atomic_load(&wait_timeout));
 }
 
 SIM_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtStreamWaitEventWithTimeout(stream, event, timeout));
     if (timeout < 0) {
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d; expected a number of seconds, or 0", timeout);
     }
@@ -268,7 +268,7 @@ SIM_EXPORT aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEve
 
 SIM_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtSetOpWaitTimeout(timeout));
     atomic_store(&wait_timeout, timeout);
     return ACL_SUCCESS;
 }
@@ -276,14 +276,14 @@ SIM_EXPORT aclError aclrtSetOpWaitTimeout(uint32_t timeout)
 /* No simulated kernel runs for as long as the shortest limit, so there is nothing to keep. */
 SIM_EXPORT aclError aclrtSetOpExecuteTimeOut(uint32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtSetOpExecuteTimeOut(timeout));
     (void)timeout;
     return ACL_SUCCESS;
 }
 
 SIM_EXPORT aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId)
 {
-    ENTER();
+    ENTER(aclrtGetEventId(event, eventId));
     REQUIRE(eventId);
     sim_event *found;
     TRY(sim_event_acquire(__func__, "event", event, &found));

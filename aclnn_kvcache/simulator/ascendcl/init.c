@@ -13,6 +13,7 @@
 #include "core/device.h"
 #include "core/leaks.h"
 #include "core/profile.h"
+#include "core/schedule.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t references;
@@ -35,6 +36,8 @@ static aclError initialize(const char *function, const char *config_path)
         return ACL_ERROR_INTERNAL_ERROR;
     }
     TRY(sim_check_require(function, ACL_ERROR_INTERNAL_ERROR));
+    TRY(sim_schedule_require(function, ACL_ERROR_INTERNAL_ERROR));
+    TRY(sim_faults_require(function, ACL_ERROR_INTERNAL_ERROR));
     char *content = NULL;
     TRY(config_read(function, config_path, &content));
     if (first_content == NULL) {
@@ -69,7 +72,7 @@ static aclError finalize(const char *function)
 
 SIM_EXPORT aclError aclInit(const char *configPath)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclInit(configPath));
     sim_process_use();
     sim_count(ACLSIM_INIT_CALLS, 1);
     pthread_mutex_lock(&lock);
@@ -82,7 +85,7 @@ SIM_EXPORT aclError aclInit(const char *configPath)
 
 SIM_EXPORT aclError aclFinalize(void)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclFinalize());
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     pthread_mutex_lock(&lock);
     if (references > 1) {
@@ -98,7 +101,7 @@ SIM_EXPORT aclError aclFinalize(void)
 
 SIM_EXPORT aclError aclFinalizeReference(uint64_t *refCount)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclFinalizeReference(refCount));
     sim_count(ACLSIM_FINALIZE_CALLS, 1);
     aclError status = ACL_SUCCESS;
     pthread_mutex_lock(&lock);

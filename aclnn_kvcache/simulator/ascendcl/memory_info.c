@@ -22,7 +22,7 @@ static int is_ddr(aclrtMemAttr attr)
 
 SIM_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
-    ENTER();
+    ENTER(aclrtGetMemInfo(attr, free, total));
     REQUIRE(free);
     REQUIRE(total);
     if ((unsigned)attr > ACL_MEM_P2P_HUGE1G) {
@@ -37,7 +37,7 @@ SIM_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *tot
 
 SIM_EXPORT aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
-    ENTER();
+    ENTER(aclrtPointerGetAttributes(ptr, attributes));
     REQUIRE(ptr);
     REQUIRE(attributes);
     void *start;
@@ -79,7 +79,7 @@ static aclError register_range(const char *function, void *ptr, uint64_t size, s
 
 SIM_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr)
 {
-    ENTER();
+    ENTER(aclrtHostRegister(ptr, size, type, devPtr));
     REQUIRE(ptr);
     REQUIRE(devPtr);
     if (type != ACL_HOST_REGISTER_MAPPED && type != ACL_HOST_REGISTER_IOMEMORY && type != ACL_HOST_REGISTER_READONLY) {
@@ -95,7 +95,7 @@ SIM_EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegiste
 
 SIM_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtHostRegisterV2(ptr, size, flag));
     REQUIRE(ptr);
     if (flag == 0 || (flag & ~REGISTER_FLAGS) != 0) {
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "flag is 0x%x; expected one or more of 0x%x", flag, REGISTER_FLAGS);
@@ -109,7 +109,7 @@ SIM_EXPORT aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 
 SIM_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtHostGetDevicePointer(pHost, pDevice, flag));
     REQUIRE(pHost);
     REQUIRE(pDevice);
     if (flag != 0) {
@@ -126,7 +126,7 @@ SIM_EXPORT aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint3
 
 SIM_EXPORT aclError aclrtHostUnregister(void *ptr)
 {
-    ENTER();
+    ENTER(aclrtHostUnregister(ptr));
     REQUIRE(ptr);
     if (!sim_host_unregister(ptr)) {
         return FAIL(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "ptr is %p; expected the start of registered memory", ptr);
@@ -152,12 +152,12 @@ static aclError check_cached_range(const char *function, const void *address, si
 
 SIM_EXPORT aclError aclrtMemFlush(void *devPtr, size_t size)
 {
-    ENTER();
+    ENTER(aclrtMemFlush(devPtr, size));
     return check_cached_range(__func__, devPtr, size);
 }
 
 SIM_EXPORT aclError aclrtMemInvalidate(void *devPtr, size_t size)
 {
-    ENTER();
+    ENTER(aclrtMemInvalidate(devPtr, size));
     return check_cached_range(__func__, devPtr, size);
 }

@@ -77,7 +77,7 @@ static aclError check_count(const char *function, size_t count, size_t most)
 
 SIM_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-    ENTER();
+    ENTER(aclrtMemset(devPtr, maxCount, value, count));
     if (count == 0) {
         return ACL_SUCCESS;
     }
@@ -89,7 +89,7 @@ SIM_EXPORT aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, si
 
 SIM_EXPORT aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N)
 {
-    ENTER();
+    ENTER(aclrtMemsetD32(ptr, memSize, value, N));
     if (N == 0) {
         return ACL_SUCCESS;
     }
@@ -130,7 +130,7 @@ static aclError queue(const fill *f, sim_stream *stream)
 
 SIM_EXPORT aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtMemsetAsync(devPtr, maxCount, value, count, stream));
     if (count == 0) {
         return ACL_SUCCESS;
     }

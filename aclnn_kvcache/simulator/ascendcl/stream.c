@@ -7,21 +7,21 @@
 
 SIM_EXPORT aclError aclrtCreateStream(aclrtStream *stream)
 {
-    ENTER();
+    ENTER(aclrtCreateStream(stream));
     REQUIRE(stream);
     return sim_stream_create_here(__func__, 0, 0, stream);
 }
 
 SIM_EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtCreateStreamWithConfig(stream, priority, flag));
     REQUIRE(stream);
     return sim_stream_create_here(__func__, priority, flag, stream);
 }
 
 SIM_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle)
 {
-    ENTER();
+    ENTER(aclrtCreateStreamV2(stream, handle));
     REQUIRE(stream);
     REQUIRE(handle);
     aclrtStreamConfigHandle config;
@@ -31,14 +31,14 @@ SIM_EXPORT aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamCo
 
 SIM_EXPORT aclError aclrtDestroyStream(aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtDestroyStream(stream));
     REQUIRE(stream);
     return sim_stream_destroy(__func__, stream, 0);
 }
 
 SIM_EXPORT aclError aclrtDestroyStreamForce(aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtDestroyStreamForce(stream));
     REQUIRE(stream);
     return sim_stream_destroy(__func__, stream, 1);
 }
@@ -54,20 +54,20 @@ static aclError synchronize(const char *function, aclrtStream handle, int32_t mi
 
 SIM_EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeStream(stream));
     return synchronize(__func__, stream, -1);
 }
 
 SIM_EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
 {
-    ENTER();
+    ENTER(aclrtSynchronizeStreamWithTimeout(stream, timeout));
     REQUIRE_TIMEOUT(timeout);
     return synchronize(__func__, stream, timeout);
 }
 
 SIM_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 {
-    ENTER();
+    ENTER(aclrtStreamQuery(stream, status));
     REQUIRE(status);
     sim_stream *found;
     TRY(sim_stream_acquire(__func__, stream, SIM_ANY_CONTEXT, &found));
@@ -81,7 +81,7 @@ SIM_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *stat
 
 SIM_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 {
-    ENTER();
+    ENTER(aclrtStreamGetId(stream, streamId));
     REQUIRE(streamId);
     sim_stream *found;
     TRY(sim_stream_acquire(__func__, stream, SIM_ANY_CONTEXT, &found));
@@ -92,7 +92,7 @@ SIM_EXPORT aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId)
 
 SIM_EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority)
 {
-    ENTER();
+    ENTER(aclrtStreamGetPriority(stream, priority));
     REQUIRE(priority);
     sim_stream *found;
     TRY(sim_stream_acquire(__func__, stream, SIM_ANY_CONTEXT, &found));
@@ -103,7 +103,7 @@ SIM_EXPORT aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priorit
 
 SIM_EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 {
-    ENTER();
+    ENTER(aclrtStreamGetFlags(stream, flags));
     REQUIRE(flags);
     sim_stream *found;
     TRY(sim_stream_acquire(__func__, stream, SIM_ANY_CONTEXT, &found));
@@ -114,7 +114,7 @@ SIM_EXPORT aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags)
 
 SIM_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 {
-    ENTER();
+    ENTER(aclrtSetStreamFailureMode(stream, mode));
     REQUIRE(stream);
     if (mode > ACL_STOP_ON_FAILURE) {
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "mode is %llu; expected 0 or 1", (unsigned long long)mode);
@@ -131,7 +131,7 @@ SIM_EXPORT aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 
 SIM_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
-    ENTER();
+    ENTER(aclrtSetStreamOverflowSwitch(stream, flag));
     if (flag > 1) {
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "flag is %u; expected 0 or 1", flag);
     }
@@ -146,7 +146,7 @@ SIM_EXPORT aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t fl
 
 SIM_EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority)
 {
-    ENTER();
+    ENTER(aclrtDeviceGetStreamPriorityRange(leastPriority, greatestPriority));
     REQUIRE(leastPriority);
     REQUIRE(greatestPriority);
     *leastPriority = SIM_LOWEST_PRIORITY;
@@ -156,7 +156,7 @@ SIM_EXPORT aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, in
 
 SIM_EXPORT aclError aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
-    ENTER();
+    ENTER(aclrtGetStreamAvailableNum(streamCount));
     REQUIRE(streamCount);
     int32_t device;
     TRY(sim_context_current_device(__func__, &device));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "core/faults.h"
 #include "core/handle.h"
 #include "core/handle_report.h"
 
@@ -38,6 +39,7 @@ aclError stream_config_read(const char *function, const aclrtStreamConfigHandle 
 
 SIM_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 {
+    SIM_CALL(aclrtCreateStreamConfigHandle());
     if (sim_process_forked()) {
         sim_fail_forked(__func__);
         return NULL;
@@ -53,7 +55,7 @@ SIM_EXPORT aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void)
 SIM_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr,
     const void *attrValue, size_t valueSize)
 {
-    ENTER();
+    ENTER(aclrtSetStreamConfigOpt(handle, attr, attrValue, valueSize));
     REQUIRE(handle);
     REQUIRE(attrValue);
     aclrtStreamConfigHandle *config = sim_handle_get(SIM_STREAM_CONFIG, handle);
@@ -72,7 +74,7 @@ SIM_EXPORT aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, acl
 
 SIM_EXPORT aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle)
 {
-    ENTER();
+    ENTER(aclrtDestroyStreamConfigHandle(handle));
     REQUIRE(handle);
     void *config = sim_handle_remove(SIM_STREAM_CONFIG, handle, __func__);
     if (config == NULL) {

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/host_memory.h"
 #include "core/message.h"
+#include "core/schedule.h"
 #include "core/shadow.h"
 #include "core/stream.h"
 
@@ -157,6 +158,7 @@ aclError transfer_now(const transfer *t)
     if (!there) {
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, t->function, "memory was freed while it was copied");
     }
+    sim_schedule_demand();
     return ACL_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include "acl/acl_rt.h"
 #include "api.h"
 #include "core/device.h"
+#include "core/faults.h"
 #include "core/profile.h"
 
 /* The release that this library is built as; a profile may say another. */
@@ -71,7 +72,7 @@ static int interface_of(const release *r)
 
 SIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclrtGetVersion(majorVersion, minorVersion, patchVersion));
     REQUIRE(majorVersion);
     REQUIRE(minorVersion);
     REQUIRE(patchVersion);
@@ -85,7 +86,7 @@ SIM_EXPORT aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion
 
 SIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclsysGetCANNVersion(name, version));
     REQUIRE(version);
     if ((unsigned)name > ACL_PKG_NAME_DRIVER) {
         return FAIL(ACL_ERROR_INVALID_PARAM, "name is %d; expected 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
@@ -106,7 +107,7 @@ SIM_EXPORT aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackage
 
 SIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclsysGetVersionStr(pkgName, versionStr));
     REQUIRE(pkgName);
     REQUIRE(versionStr);
     if (!is_installed(pkgName)) {
@@ -120,7 +121,7 @@ SIM_EXPORT aclError aclsysGetVersionStr(char *pkgName, char *versionStr)
 
 SIM_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclsysGetVersionNum(pkgName, versionNum));
     REQUIRE(pkgName);
     REQUIRE(versionNum);
     if (!is_installed(pkgName)) {
@@ -134,6 +135,7 @@ SIM_EXPORT aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum)
 
 SIM_EXPORT const char *aclrtGetSocName(void)
 {
+    SIM_CALL(aclrtGetSocName());
     if (sim_process_forked()) {
         sim_fail_forked(__func__);
         return NULL;
@@ -143,7 +145,7 @@ SIM_EXPORT const char *aclrtGetSocName(void)
 
 SIM_EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
-    ENTER_ANY_TIME();
+    ENTER_ANY_TIME(aclrtGetRunMode(runMode));
     REQUIRE(runMode);
     *runMode = ACL_HOST;
     return ACL_SUCCESS;

@@ -12,6 +12,7 @@
 #include "core/in_flight.h"
 #include "core/monitor.h"
 #include "core/report.h"
+#include "core/schedule.h"
 #include "core/untouched.h"
 
 /* A record that was called, or that a wait expects. With the monitor's lock. */
@@ -241,22 +242,36 @@ static void release_record(void *arg)
     free(task);
 }
 
+/* With the monitor's lock. */
+static int must_wait(const event_task *task)
+{
+    const record *r = task->record;
+    return !r->done && !(task->event->destroyed && !r->called) && !atomic_load(sim_stream_dropped(task->stream));
+}
+
 static aclError run_wait(void *arg)
 {
     event_task *task = arg;
-    const record *r = task->record;
-    if (r == NULL) {
+    if (task->record == NULL) {
         return ACL_SUCCESS;
     }
     struct timespec deadline = sim_deadline((int64_t)task->seconds * 1000);
     int expired = 0;
     sim_monitor_lock();
-    while (!r->done && !expired && !(task->event->destroyed && !r->called) &&
-        !atomic_load(sim_stream_dropped(task->stream))) {
+    const int is_blocked = must_wait(task);
+    sim_monitor_unlock();
+    if (is_blocked) {
+        sim_stream_block(task->stream, 1);
+    }
+    sim_monitor_lock();
+    while (!expired && must_wait(task)) {
         expired = sim_monitor_wait(task->seconds == 0 ? NULL : &deadline);
     }
-    sim_clock *mark = r->mark;
+    sim_clock *mark = task->record->mark;
     sim_monitor_unlock();
+    if (is_blocked) {
+        sim_stream_block(task->stream, 0);
+    }
     sim_order_after_mark(mark);
     return expired ? ACL_ERROR_RT_WAIT_TIMEOUT : ACL_SUCCESS;
 }
@@ -376,21 +391,22 @@ aclError sim_event_delay_stream(const char *function, sim_event *event, sim_stre
 int sim_event_wait(sim_event *event, int32_t milliseconds)
 {
     struct timespec deadline = sim_deadline(milliseconds);
+    int done = 1;
     int expired = 0;
+    sim_schedule_begin_wait();
     sim_monitor_lock();
     record *awaited = event->latest;
-    if (awaited == NULL) {
-        sim_monitor_unlock();
-        return 1;
+    if (awaited != NULL) {
+        ++awaited->references;
+        while (!awaited->done && !expired) {
+            expired = sim_monitor_wait(milliseconds < 0 ? NULL : &deadline);
+        }
+        done = awaited->done;
+        sim_order_host_after_mark(done ? awaited->mark : NULL);
+        drop_record(awaited);
     }
-    ++awaited->references;
-    while (!awaited->done && !expired) {
-        expired = sim_monitor_wait(milliseconds < 0 ? NULL : &deadline);
-    }
-    const int done = awaited->done;
-    sim_order_host_after_mark(done ? awaited->mark : NULL);
-    drop_record(awaited);
     sim_monitor_unlock();
+    sim_schedule_end_wait();
     return done;
 }
 
@@ -408,6 +424,7 @@ int sim_event_done(sim_event *event)
     int done = is_recorded(event) && event->latest->done;
     sim_order_host_after_mark(done ? event->latest->mark : NULL);
     sim_monitor_unlock();
+    sim_schedule_demand();
     return done;
 }
 
@@ -424,6 +441,7 @@ int sim_event_waits_done(sim_event *event)
     sim_monitor_lock();
     int done = event->waits_completed == event->waits_issued;
     sim_monitor_unlock();
+    sim_schedule_demand();
     return done;
 }
 
@@ -432,5 +450,6 @@ int64_t sim_event_time(sim_event *event)
     sim_monitor_lock();
     int64_t time_ns = is_recorded(event) && event->latest->done ? event->latest->time_ns : 0;
     sim_monitor_unlock();
+    sim_schedule_demand();
     return time_ns;
 }

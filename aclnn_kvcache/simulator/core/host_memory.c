@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/counters.h"
+#include "core/faults.h"
 #include "core/process.h"
 
 #define ALIGNMENT 64
@@ -94,7 +95,7 @@ int sim_host_unregister(void *address)
 void *sim_host_allocate(const char *function, size_t bytes)
 {
     void *address;
-    if (posix_memalign(&address, ALIGNMENT, bytes) != 0) {
+    if (sim_fault_exhausts() || posix_memalign(&address, ALIGNMENT, bytes) != 0) {
         return NULL;
     }
     if (!sim_host_register(function, address, bytes, SIM_HOST_PINNED)) {

@@ -7,6 +7,7 @@
 #include "core/checks.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/faults.h"
 #include "core/guard.h"
 #include "core/host_memory.h"
 #include "core/memory_check.h"
@@ -51,6 +52,9 @@ static sim_memory_result insert(sim_arena *a, sim_block block, void **address)
 
 sim_memory_result sim_memory_allocate(const char *function, int32_t device, size_t asked, size_t bytes, void **address)
 {
+    if (sim_fault_exhausts()) {
+        return SIM_MEMORY_EXHAUSTED;
+    }
     sim_arena *a = sim_arena_of_device(device);
     if (!sim_arena_open(a)) {
         return SIM_MEMORY_NO_ARENA;

@@ -11,11 +11,13 @@
 #include "core/checks.h"
 #include "core/counters.h"
 #include "core/exception.h"
-#include "core/latch.h"
 #include "core/message.h"
 #include "core/monitor.h"
 #include "core/origin.h"
 #include "core/report.h"
+#include "core/schedule.h"
+
+static _Thread_local int on_worker;
 
 #define DETAIL_LINES 8
 
@@ -78,11 +80,26 @@ static void take_fault(sim_stream *stream, const sim_job *job, aclError code)
     }
 }
 
+/* A task that is planned to fail leaves its work undone, unless it shall fail behind it. */
+static aclError run_task(const sim_stream *stream, const sim_job *job)
+{
+    const sim_fault *fault = &job->fault;
+    if (fault->delay_us > 0) {
+        sim_schedule_pause(stream, fault->delay_us);
+    }
+    aclError code = fault->is_failure && !fault->is_after ? ACL_SUCCESS : job->task.run(job->task.arg);
+    if (!fault->is_failure) {
+        return code;
+    }
+    sim_message("EZ9999", "Execution_Error", "%s: " SIM_FAULT_TEXT, job->task.name);
+    return fault->status;
+}
+
 static void run_next(sim_stream *stream)
 {
     sim_job *job = stream->first;
     pthread_mutex_unlock(&stream->mutex);
-    sim_latch_wait(&stream->dropped);
+    sim_schedule_await(stream, job->ticket, job->id);
     pthread_mutex_lock(&stream->mutex);
     int run = !stream->stopped && !atomic_load(&stream->dropped);
     stream->first = job->next;
@@ -92,7 +109,7 @@ static void run_next(sim_stream *stream)
     pthread_mutex_unlock(&stream->mutex);
     sim_check_on_stream((sim_check_work){stream->device, stream->id, job->thread_id, job->queued_at});
     sim_order_begin(job->call);
-    aclError code = run ? job->task.run(job->task.arg) : ACL_SUCCESS;
+    aclError code = run ? run_task(stream, job) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
         take_fault(stream, job, code);
     }
@@ -108,6 +125,8 @@ static void run_next(sim_stream *stream)
 static void *work(void *argument)
 {
     sim_stream *stream = argument;
+    on_worker = 1;
+    sim_calls_ignore();
     pthread_mutex_lock(&stream->mutex);
     while (stream->first != NULL || !stream->closing) {
         if (stream->first == NULL) {
@@ -156,6 +175,7 @@ static aclError append(sim_stream *stream, sim_job *job)
     job->id = (uint32_t)++stream->submitted;
     job->queued_at = sim_tick();
     watch(stream, job);
+    job->ticket = sim_schedule_ticket();
     if (stream->last == NULL) {
         stream->first = job;
     } else {
@@ -166,14 +186,35 @@ static aclError append(sim_stream *stream, sim_job *job)
     return ACL_SUCCESS;
 }
 
+/* Ends also when the worker waits for what only a later call can bring. */
+static void await_run(sim_stream *stream, uint64_t number)
+{
+    pthread_mutex_lock(&stream->mutex);
+    while (stream->completed < number && !stream->blocked) {
+        pthread_cond_wait(&stream->progress, &stream->mutex);
+    }
+    pthread_mutex_unlock(&stream->mutex);
+}
+
+void sim_stream_block(sim_stream *stream, int is_blocked)
+{
+    pthread_mutex_lock(&stream->mutex);
+    stream->blocked = is_blocked;
+    pthread_cond_broadcast(&stream->progress);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
 aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel)
 {
     sim_job *job = malloc(sizeof *job);
     aclError code = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
+    uint64_t number = 0;
     if (job != NULL) {
         *job = (sim_job){.task = task, .is_kernel = is_kernel, .thread_id = (uint32_t)gettid()};
+        job->fault = sim_fault_of_task(task.name);
         pthread_mutex_lock(&stream->mutex);
         code = append(stream, job);
+        number = stream->submitted;
         pthread_mutex_unlock(&stream->mutex);
     }
     if (code != ACL_SUCCESS) {
@@ -183,6 +224,9 @@ aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel)
     }
     if (is_kernel) {
         sim_count(ACLSIM_KERNEL_LAUNCHES, 1);
+    }
+    if (sim_schedule_is_immediate() && !on_worker) {
+        await_run(stream, number);
     }
     return ACL_SUCCESS;
 }
@@ -203,6 +247,14 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
     int expired = 0;
     pthread_mutex_lock(&stream->mutex);
     uint64_t target = stream->submitted;
+    if (stream->completed >= target) {
+        pthread_mutex_unlock(&stream->mutex);
+        sim_order_host_after(stream->agent);
+        return 1;
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    sim_schedule_begin_wait();
+    pthread_mutex_lock(&stream->mutex);
     while (stream->completed < target && !expired) {
         if (deadline == NULL) {
             pthread_cond_wait(&stream->progress, &stream->mutex);
@@ -212,6 +264,7 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
     }
     expired = stream->completed < target;
     pthread_mutex_unlock(&stream->mutex);
+    sim_schedule_end_wait();
     if (!expired) {
         sim_order_host_after(stream->agent);
     }
@@ -259,6 +312,7 @@ int sim_stream_idle(sim_stream *stream)
     if (idle) {
         sim_order_host_after(stream->agent);
     }
+    sim_schedule_demand();
     return idle;
 }
 
@@ -284,7 +338,9 @@ void sim_stream_close(sim_stream *stream, int drop_work)
         sim_monitor_wake_and_unlock();
     }
     if (started) {
+        sim_schedule_begin_wait();
         pthread_join(stream->worker, NULL);
+        sim_schedule_end_wait();
     }
     sim_order_host_after(stream->agent);
 }
@@ -297,6 +353,11 @@ const atomic_int *sim_stream_dropped(const sim_stream *stream)
 const void *sim_stream_context(const sim_stream *stream)
 {
     return stream->context;
+}
+
+int32_t sim_stream_device(const sim_stream *stream)
+{
+    return stream->device;
 }
 
 int32_t sim_stream_id(const sim_stream *stream)

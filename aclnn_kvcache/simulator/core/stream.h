@@ -59,6 +59,7 @@ SIM_EXPORT aclError sim_stream_check(const char *function, sim_stream *stream);
 
 SIM_EXPORT int sim_stream_idle(sim_stream *stream);
 SIM_EXPORT void sim_stream_stop_on_failure(sim_stream *stream, int stop);
+int32_t sim_stream_device(const sim_stream *stream);
 SIM_EXPORT int32_t sim_stream_id(const sim_stream *stream);
 SIM_EXPORT uint32_t sim_stream_priority(const sim_stream *stream);
 SIM_EXPORT uint32_t sim_stream_flags(const sim_stream *stream);
@@ -72,6 +73,9 @@ SIM_EXPORT aclError sim_stream_create_here(const char *function, uint32_t priori
 SIM_EXPORT aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_work);
 /* Ends all streams of a context, after their work or dropping it. */
 void sim_streams_close(const char *function, const void *context, int drop_work);
+
+/* On the worker: the task waits for what only a later call can bring, or waits no more. */
+void sim_stream_block(sim_stream *stream, int is_blocked);
 
 /* Set once the stream's work is to be dropped: a wait on its worker ends. */
 const atomic_int *sim_stream_dropped(const sim_stream *stream);

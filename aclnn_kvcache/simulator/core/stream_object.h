@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "core/faults.h"
 #include "core/stream.h"
 
 typedef struct sim_job {
@@ -16,6 +17,8 @@ typedef struct sim_job {
     uint32_t thread_id; /* of the thread that queued it */
     uint64_t queued_at; /* in ticks */
     sim_call *call;     /* for the checks */
+    uint64_t ticket;
+    sim_fault fault; /* what was planned for it */
 } sim_job;
 
 struct sim_stream {
@@ -37,6 +40,7 @@ struct sim_stream {
     int closing;
     int stop_on_failure;
     int stopped;
+    int blocked; /* the worker waits for what only a later call can bring */
     sim_job *first;
     sim_job *last;
     uint64_t submitted;

@@ -2,6 +2,7 @@
 /* Giving tensors of a repeatable executor another storage base. Every operator here is a composite one, and those know
    the tensor object only: index and irIndex are not looked at (acl_abi 3.5). */
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "nnopbase/executor.h"
@@ -59,6 +60,7 @@ static aclnnStatus refresh_member(const char *function, const aclOpExecutor *exe
 #define DEFINE_REFRESH(name)                                                                                           \
     SIM_EXPORT aclnnStatus name(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)      \
     {                                                                                                                  \
+        SIM_CALL(name(executor, index, tensor, addr));                                                                 \
         (void)index;                                                                                                   \
         return refresh(__func__, executor, tensor, addr);                                                              \
     }
@@ -67,6 +69,7 @@ static aclnnStatus refresh_member(const char *function, const aclOpExecutor *exe
     SIM_EXPORT aclnnStatus name(aclOpExecutor *executor, size_t irIndex, const size_t relativeIndex,             \
                                       aclTensorList *tensors, void *addr)                                              \
     {                                                                                                                  \
+        SIM_CALL(name(executor, irIndex, relativeIndex, tensors, addr));                                               \
         (void)irIndex;                                                                                                 \
         return refresh_member(__func__, executor, tensors, relativeIndex, addr);                                       \
     }

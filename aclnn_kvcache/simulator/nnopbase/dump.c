@@ -4,12 +4,14 @@
 
 #include "aclnn/acl_meta.h"
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/message.h"
 #include "opdev/op_errno.h"
 
 SIM_EXPORT aclnnStatus aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors,
                                         size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
 {
+    SIM_CALL(aclDumpOpTensors(opType, opName, tensors, inputTensorNum, outputTensorNum, stream));
     (void)opType;
     (void)opName;
     (void)tensors;

@@ -2,6 +2,7 @@
 #include "nnopbase/executor.h"
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/handle_report.h"
 #include "core/in_flight.h"
 #include "core/message.h"
@@ -10,6 +11,7 @@
 
 SIM_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
 {
+    SIM_CALL(aclSetAclOpExecutorRepeatable(executor));
     if (executor == NULL) {
         return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
     }
@@ -29,6 +31,7 @@ SIM_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
 /* After phase 2 this was a double free on CANN that answered 0 (observed.md, Executors and lifetimes). */
 SIM_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
 {
+    SIM_CALL(aclDestroyAclOpExecutor(executor));
     if (executor == NULL) {
         return sim_null_argument(__func__, "executor", ACLNN_ERR_INNER_NULLPTR);
     }

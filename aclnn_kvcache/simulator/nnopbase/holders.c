@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
@@ -65,55 +66,66 @@ static aclnnStatus give_size(sim_kind kind, const void *handle, const char *para
 
 SIM_EXPORT aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size)
 {
+    SIM_CALL(aclCreateIntArray(value, size));
     return sim_holder_create(SIM_INT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size)
 {
+    SIM_CALL(aclCreateFloatArray(value, size));
     return sim_holder_create(SIM_FLOAT_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size)
 {
+    SIM_CALL(aclCreateBoolArray(value, size));
     return sim_holder_create(SIM_BOOL_ARRAY, value, size, sizeof *value, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyIntArray(const aclIntArray *array)
 {
+    SIM_CALL(aclDestroyIntArray(array));
     return destroy(SIM_INT_ARRAY, array, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyFloatArray(const aclFloatArray *array)
 {
+    SIM_CALL(aclDestroyFloatArray(array));
     return destroy(SIM_FLOAT_ARRAY, array, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclDestroyBoolArray(const aclBoolArray *array)
 {
+    SIM_CALL(aclDestroyBoolArray(array));
     return destroy(SIM_BOOL_ARRAY, array, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size)
 {
+    SIM_CALL(aclGetIntArraySize(array, size));
     return give_size(SIM_INT_ARRAY, array, "array", size, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size)
 {
+    SIM_CALL(aclGetFloatArraySize(array, size));
     return give_size(SIM_FLOAT_ARRAY, array, "array", size, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size)
 {
+    SIM_CALL(aclGetBoolArraySize(array, size));
     return give_size(SIM_BOOL_ARRAY, array, "array", size, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
 {
+    SIM_CALL(aclGetTensorListSize(tensorList, size));
     return give_size(SIM_TENSOR_LIST, tensorList, "tensorList", size, __func__);
 }
 
 SIM_EXPORT aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
 {
+    SIM_CALL(aclGetScalarListSize(scalarList, size));
     return give_size(SIM_SCALAR_LIST, scalarList, "scalarList", size, __func__);
 }

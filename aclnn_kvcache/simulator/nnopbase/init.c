@@ -5,11 +5,13 @@
 
 #include "aclnn/aclnn_base.h"
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/message.h"
 #include "opdev/op_errno.h"
 
 SIM_EXPORT aclnnStatus aclnnInit(const char *configPath)
 {
+    SIM_CALL(aclnnInit(configPath));
     if (configPath == NULL || configPath[0] == '\0') {
         return ACLNN_SUCCESS;
     }
@@ -24,5 +26,6 @@ SIM_EXPORT aclnnStatus aclnnInit(const char *configPath)
 
 SIM_EXPORT aclnnStatus aclnnFinalize(void)
 {
+    SIM_CALL(aclnnFinalize());
     return ACLNN_SUCCESS;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/message.h"
 #include "nnopbase/arguments.h"
 #include "nnopbase/holders.h"
@@ -21,6 +22,7 @@ static const struct {
 
 SIM_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
 {
+    SIM_CALL(aclCreateScalar(value, dataType));
     if (value == NULL) {
         sim_null_argument(__func__, "value", ACLNN_ERR_PARAM_NULLPTR);
         return NULL;
@@ -36,6 +38,7 @@ SIM_EXPORT aclScalar *aclCreateScalar(void *value, aclDataType dataType)
 
 SIM_EXPORT aclnnStatus aclDestroyScalar(const aclScalar *scalar)
 {
+    SIM_CALL(aclDestroyScalar(scalar));
     free(sim_holder_remove(SIM_SCALAR, scalar, __func__));
     return ACLNN_SUCCESS;
 }

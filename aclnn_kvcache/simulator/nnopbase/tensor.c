@@ -8,6 +8,7 @@
 
 #include "core/checks.h"
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/handle_report.h"
 #include "nnopbase/arguments.h"
 #include "opdev/op_errno.h"
@@ -72,6 +73,8 @@ SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDims
                                       const int64_t *stride, int64_t offset, aclFormat format,
                                       const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
 {
+    SIM_CALL(aclCreateTensor(
+        viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData));
     if ((viewDims == NULL && viewDimsNum > 0) || (storageDims == NULL && storageDimsNum > 0)) {
         sim_null_argument(__func__, viewDims == NULL && viewDimsNum > 0 ? "viewDims" : "storageDims",
                           ACLNN_ERR_PARAM_NULLPTR);
@@ -102,6 +105,9 @@ SIM_EXPORT aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
                                      aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
                                      void *tensorDataAddr)
 {
+    SIM_CALL(aclInitTensor(
+        tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
+        tensorDataAddr));
     if (tensor == NULL) {
         return sim_null_argument(__func__, "tensor", ACLNN_ERR_PARAM_NULLPTR);
     }
@@ -125,6 +131,7 @@ SIM_EXPORT aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
 /* A second destroy answered 0 on CANN, which is luck: the object is freed (observed.md). */
 SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
 {
+    SIM_CALL(aclDestroyTensor(tensor));
     if (tensor == NULL) {
         return ACLNN_SUCCESS;
     }
@@ -138,6 +145,7 @@ SIM_EXPORT aclnnStatus aclDestroyTensor(const aclTensor *tensor)
 
 SIM_EXPORT aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
 {
+    SIM_CALL(aclSetRawTensorAddr(tensor, addr));
     if (tensor == NULL) {
         return sim_null_argument(__func__, "tensor", ACLNN_ERR_PARAM_NULLPTR);
     }

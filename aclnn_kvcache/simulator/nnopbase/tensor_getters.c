@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/export.h"
+#include "core/faults.h"
 #include "nnopbase/arguments.h"
 #include "nnopbase/tensor.h"
 #include "opdev/op_errno.h"
@@ -55,22 +56,26 @@ static aclnnStatus give_array(const char *function, const aclTensor *tensor, arr
 
 SIM_EXPORT aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
 {
+    SIM_CALL(aclGetViewShape(tensor, viewDims, viewDimsNum));
     return give_array(__func__, tensor, view_shape, viewDims, viewDimsNum);
 }
 
 SIM_EXPORT aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
                                           uint64_t *storageDimsNum)
 {
+    SIM_CALL(aclGetStorageShape(tensor, storageDims, storageDimsNum));
     return give_array(__func__, tensor, storage_shape, storageDims, storageDimsNum);
 }
 
 SIM_EXPORT aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
 {
+    SIM_CALL(aclGetViewStrides(tensor, stridesValue, stridesNum));
     return give_array(__func__, tensor, view_strides, stridesValue, stridesNum);
 }
 
 SIM_EXPORT aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
 {
+    SIM_CALL(aclGetViewOffset(tensor, offset));
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, offset, "offset", &status);
 
@@ -82,6 +87,7 @@ SIM_EXPORT aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset
 
 SIM_EXPORT aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
 {
+    SIM_CALL(aclGetFormat(tensor, format));
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, format, "format", &status);
 
@@ -93,6 +99,7 @@ SIM_EXPORT aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
 
 SIM_EXPORT aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
 {
+    SIM_CALL(aclGetDataType(tensor, dataType));
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, dataType, "dataType", &status);
 
@@ -105,6 +112,7 @@ SIM_EXPORT aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *data
 /* The storage's base as it was given; the offset is not added (acl_abi 3.4). */
 SIM_EXPORT aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
 {
+    SIM_CALL(aclGetRawTensorAddr(tensor, addr));
     aclnnStatus status;
     const sim_tensor *object = readable(__func__, tensor, (const void *)addr, "addr", &status);
 

@@ -8,6 +8,9 @@
 /* The out-parameters of phase 1: what every operator looks at first. */
 aclnnStatus op_check_outputs(const char *function, const uint64_t *workspace_size, aclOpExecutor *const *executor);
 
+/* What a phase 1 may leave there when it fails. */
+void op_scribble(uint64_t *workspace_size, aclOpExecutor **executor);
+
 /* The tensors behind the handles, none of which is NULL. */
 aclnnStatus op_read_tensors(const char *function, const void *const *handles, size_t count,
                             const sim_tensor **tensors);

@@ -4,6 +4,7 @@
 
 #include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
 #include "core/export.h"
+#include "core/faults.h"
 #include "core/handle.h"
 #include "core/handle_report.h"
 #include "core/message.h"
@@ -134,6 +135,10 @@ SIM_EXPORT aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     const aclTensor *vScaleOptional, const aclIntArray *headNums, const char *layoutQkv, const char *layoutQOut,
     float epsilon, aclTensor *qOut, aclTensor *qScale, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
+    SIM_CALL_SCRIBBLING(op_scribble(workspaceSize, executor), aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
+        qkv, qGamma, kGamma, cosSin, slotMapping, kCacheRef, vCacheRef, kScaleCacheRef, queryStartLoc, seqLens,
+        rotationOptional, vScaleOptional, headNums, layoutQkv, layoutQOut, epsilon, qOut, qScale, workspaceSize,
+        executor));
     const void *const handles[QKV_TENSORS] = {
         qkv,           qGamma,  kGamma,           cosSin,         slotMapping, kCacheRef, vCacheRef, kScaleCacheRef,
         queryStartLoc, seqLens, rotationOptional, vScaleOptional, qOut,        qScale,

@@ -4,6 +4,7 @@
 
 #include "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h"
 #include "core/export.h"
+#include "core/faults.h"
 #include "opapi/op_checks.h"
 #include "opapi/op_executor.h"
 #include "opapi/scatter.h"
@@ -74,6 +75,9 @@ SIM_EXPORT aclnnStatus aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
     const aclTensor *slotMapping, aclTensor *keyScale, aclTensor *keyScaleCacheRef, char *cacheLayoutOptional,
     uint64_t *workspaceSize, aclOpExecutor **executor)
 {
+    SIM_CALL_SCRIBBLING(op_scribble(workspaceSize, executor), aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(
+        key, value, keyCacheRef, valueCacheRef, slotMapping, keyScale, keyScaleCacheRef, cacheLayoutOptional,
+        workspaceSize, executor));
     const void *const handles[SCATTER_TENSORS] = {
         key, value, keyCacheRef, valueCacheRef, slotMapping, keyScale, keyScaleCacheRef,
     };
