@@ -78,13 +78,15 @@ class Plan:
         """
         device = self._device
         previous = device.bind()
+        is_failing = True
         try:
             self._run()
+            is_failing = False
         except Exception as error:
             self._explain(error)
             raise
         finally:
-            device.unbind(previous)
+            device.unbind(previous, is_failing=is_failing)
         return self._returned
 
     def update(self, **arrays: Array) -> None:

@@ -66,10 +66,10 @@ class Device:
             if before is not None and before != self.context:
                 check_native(library, library.aclrtSetCurrentContext(before), "aclrtSetCurrentContext")
         except BaseException:
-            with suppress(KvCacheError):  # the first failure is the one to tell
-                self._close_native()
             if before is not None:
                 library.aclrtSetCurrentContext(before)
+            with suppress(KvCacheError):  # the first failure is the one to tell
+                self._close_native()
             raise
 
     def bound(self) -> _Binding:
@@ -93,12 +93,13 @@ class Device:
             self.leave()
             raise
 
-    def unbind(self, previous: int | None) -> None:
-        """Puts back what ``bind`` returned."""
+    def unbind(self, previous: int | None, *, is_failing: bool) -> None:
+        """Puts back what ``bind`` returned. Raises if that fails, unless there is a failure to tell already."""
         try:
             if previous is not None:
                 status = self.library.aclrtSetCurrentContext(previous)
-                check_native(self.library, status, "aclrtSetCurrentContext")
+                if not is_failing:
+                    check_native(self.library, status, "aclrtSetCurrentContext")
         finally:
             self.leave()
 
@@ -294,11 +295,7 @@ class _Binding:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.device.unbind(self.previous)
-        except KvCacheError:
-            if error is None:  # the first failure is the one to tell
-                raise
+        self.device.unbind(self.previous, is_failing=error is not None)
 
 
 def device_count(library: Library) -> int:

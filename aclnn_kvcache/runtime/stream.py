@@ -51,8 +51,7 @@ class Stream(Resource):
         self.handle = handle
         made = ctypes.c_void_p(handle)
         with device.bound():
-            destroyed_by = None if self.borrowed else partial(destroy, api="aclrtDestroyStream", made=made)
-            super().__init__(device, destroyed_by)
+            super().__init__(device, None if self.borrowed else partial(_end, made=made))
             if not self.borrowed:
                 make(device, made, "aclrtCreateStream", ctypes.byref(made))
         self.handle = made.value
@@ -180,6 +179,15 @@ class Stream(Resource):
                 flight = self._flights.popleft()
                 if flight.event is not None:
                     self._spare_events.append(flight.event)
+
+
+def _end(device: Device, made: ctypes.c_void_p) -> None:
+    """Destroys a stream after its work: one that was collected may have some, and what that uses goes next."""
+    try:
+        if made.value:
+            wait(device, SYNCHRONIZE, made.value, -1)
+    finally:
+        destroy(device, "aclrtDestroyStream", made)
 
 
 class _Flight:

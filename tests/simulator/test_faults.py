@@ -35,12 +35,12 @@ def plan(sim: Any) -> Iterator[SetPlan]:
 
 
 @pytest.fixture
-def device(rt: Runtime) -> Iterator[Runtime]:
+def device(initialised: Any, rt: Runtime) -> Iterator[Runtime]:
     rt.ok("aclrtSetDevice", 0)
     rt.message()
     yield rt
     rt.sim.aclsim_set_faults(None)
-    rt.ok("aclrtResetDeviceForce", 0)
+    rt.drop_everything()
 
 
 def names(sim: Any) -> list[str]:
@@ -108,8 +108,8 @@ def test_a_process_begins_with_the_plan_of_the_environment() -> None:
         print(rt.code("aclrtGetRunMode", mode), sim.aclsim_call_count(), sim.aclsim_fault_count())
         print(sim.aclsim_set_faults(None), rt.code("aclrtGetRunMode", mode))
     """
-    assert succeed_alone(script, ACLSIM_FAULTS=" aclrtGetRunMode#1=507899 ; count ") == "507899 1 1\n0 0"
-    assert succeed_alone(script, ACLSIM_FAULTS="") == "0 0 0\n0 0"
+    assert succeed_alone(script, init=False, ACLSIM_FAULTS=" aclrtGetRunMode#1=507899 ; count ") == "507899 1 1\n0 0"
+    assert succeed_alone(script, init=False, ACLSIM_FAULTS="") == "0 0 0\n0 0"
 
 
 def test_a_wrong_environment_variable_fails_aloud_until_a_plan_is_set() -> None:
@@ -256,6 +256,7 @@ def test_a_call_takes_its_time_and_then_works(device: Runtime, plan: SetPlan) ->
     device.ok("aclrtFree", address)
 
 
+@pytest.mark.usefixtures("initialised")
 def test_the_message_is_what_the_plan_says(rt: Runtime, sim: Any, plan: SetPlan) -> None:
     def said(function: str) -> bytes | None:
         getattr(sim, function)(None)
@@ -284,7 +285,7 @@ def test_the_message_is_what_the_plan_says(rt: Runtime, sim: Any, plan: SetPlan)
 def test_a_phase_1_that_fails_with_rubbish_leaves_nothing_to_destroy(
     sim: Any, session: kv.Session, plan: SetPlan
 ) -> None:
-    arrays, misuses = scatter_arrays(), sim.counter("ACLSIM_MISUSES")
+    arrays, reported = scatter_arrays(), sim.counter("ACLSIM_REPORTS")
     before = arrays["key_cache"].tobytes()
     plan(f"{SCATTER}GetWorkspaceSize#1=561103:rubbish")
     with pytest.raises(kv.AclnnInnerError) as caught:
@@ -292,7 +293,7 @@ def test_a_phase_1_that_fails_with_rubbish_leaves_nothing_to_destroy(
     assert (caught.value.status, caught.value.phase, arrays["key_cache"].tobytes()) == (561103, 1, before)
     scatter(session, arrays)
     assert "aclDestroyAclOpExecutor" not in names(sim)
-    assert (sim.counter("ACLSIM_MISUSES"), arrays["key_cache"].tobytes() != before) == (misuses, True)
+    assert (sim.counter("ACLSIM_REPORTS"), arrays["key_cache"].tobytes() != before) == (reported, True)
 
 
 def test_out_parameters_of_a_failed_phase_1_are_rubbish(sim: Any, plan: SetPlan) -> None:

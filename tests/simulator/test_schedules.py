@@ -28,13 +28,12 @@ def schedule(sim: Any) -> Iterator[SetSchedule]:
 
 
 @pytest.fixture
-def rt(sim: Any, schedule: SetSchedule) -> Iterator[Runtime]:
+def rt(initialised: Any, sim: Any, schedule: SetSchedule) -> Iterator[Runtime]:
     runtime = Runtime(sim)
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
     yield runtime
-    sim.aclsim_release_streams()
-    runtime.ok("aclrtResetDeviceForce", 0)
+    runtime.drop_everything()
 
 
 @pytest.fixture
@@ -172,8 +171,8 @@ def poll_event(rt: Runtime, stream: int, event: int) -> None:
 @pytest.mark.parametrize(
     "wait",
     [
-        *(synchronize_stream, synchronize_device, synchronize_event, pageable_copy, destroy_stream),
-        *(poll_stream, poll_event),
+        *(synchronize_stream, synchronize_device, synchronize_event, pageable_copy, poll_stream, poll_event),
+        pytest.param(destroy_stream, marks=pytest.mark.provokes("sync:destroyed_in_flight")),
     ],
 )
 def test_lazy_work_runs_when_something_waits(
@@ -193,6 +192,7 @@ def test_lazy_work_runs_when_something_waits(
     assert ran == [1, 2]
 
 
+@pytest.mark.provokes("sync:read_before_synchronise")
 def test_lazy_work_shows_in_a_copy_that_asks_again(rt: Runtime, schedule: SetSchedule) -> None:
     """A synchronous copy waits for nothing: without a synchronise it reads what was there before."""
     schedule("lazy")
@@ -203,6 +203,7 @@ def test_lazy_work_shows_in_a_copy_that_asks_again(rt: Runtime, schedule: SetSch
     while read[-1] != b"\x22" * 4:
         read.append(rt.read(address, 4))
     assert read[0] == b"\x11" * 4
+    rt.ok("aclrtSynchronizeStream", None)
     rt.ok("aclrtFree", address)
 
 
