@@ -243,8 +243,9 @@ static void release_record(void *arg)
 }
 
 /* With the monitor's lock. */
-static int must_wait(const event_task *task)
+static int must_wait(const void *arg)
 {
+    const event_task *task = arg;
     const record *r = task->record;
     return !r->done && !(task->event->destroyed && !r->called) && !atomic_load(sim_stream_dropped(task->stream));
 }
@@ -256,22 +257,10 @@ static aclError run_wait(void *arg)
         return ACL_SUCCESS;
     }
     struct timespec deadline = sim_deadline((int64_t)task->seconds * 1000);
-    int expired = 0;
+    const int expired = sim_stream_wait_while(task->stream, must_wait, task, task->seconds == 0 ? NULL : &deadline);
     sim_monitor_lock();
-    const int is_blocked = must_wait(task);
-    sim_monitor_unlock();
-    if (is_blocked) {
-        sim_stream_block(task->stream, 1);
-    }
-    sim_monitor_lock();
-    while (!expired && must_wait(task)) {
-        expired = sim_monitor_wait(task->seconds == 0 ? NULL : &deadline);
-    }
     sim_clock *mark = task->record->mark;
     sim_monitor_unlock();
-    if (is_blocked) {
-        sim_stream_block(task->stream, 0);
-    }
     sim_order_after_mark(mark);
     return expired ? ACL_ERROR_RT_WAIT_TIMEOUT : ACL_SUCCESS;
 }

@@ -2,9 +2,11 @@
 #include "core/monitor.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
+static atomic_uint_fast64_t wakes = 1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void start(void)
@@ -43,8 +45,14 @@ int sim_monitor_wait(const struct timespec *deadline)
 
 void sim_monitor_wake_and_unlock(void)
 {
+    atomic_fetch_add(&wakes, 1);
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
+}
+
+uint64_t sim_monitor_wakes(void)
+{
+    return atomic_load(&wakes);
 }
 
 int64_t sim_now_ns(void)

@@ -17,6 +17,9 @@ int sim_monitor_wait(const struct timespec *deadline);
 /* Wakes all waiters and gives the lock back. */
 void sim_monitor_wake_and_unlock(void);
 
+/* How many times that was; never 0. */
+uint64_t sim_monitor_wakes(void);
+
 /* Monotonic time: now, and now plus milliseconds. */
 int64_t sim_now_ns(void);
 struct timespec sim_deadline(int64_t milliseconds);

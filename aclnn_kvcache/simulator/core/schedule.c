@@ -131,10 +131,17 @@ void sim_schedule_pause(const sim_stream *stream, int64_t microseconds)
     sim_monitor_unlock();
 }
 
+typedef struct {
+    const sim_stream *stream;
+    uint64_t ticket;
+} place;
+
 /* With the monitor's lock. */
-static int is_kept_back(uint64_t ticket)
+static int is_kept_back(const void *arg)
 {
-    return atomic_load(&held) || (atomic_load(&in_force) == WHEN_DEMANDED && waits == 0 && ticket > demanded);
+    const place *p = arg;
+    const int is_early = atomic_load(&in_force) == WHEN_DEMANDED && waits == 0 && p->ticket > demanded;
+    return (atomic_load(&held) || is_early) && !atomic_load(sim_stream_dropped(p->stream));
 }
 
 void sim_schedule_await(sim_stream *stream, uint64_t ticket, uint32_t task)
@@ -145,13 +152,7 @@ void sim_schedule_await(sim_stream *stream, uint64_t ticket, uint32_t task)
     if (!atomic_load(&held) && atomic_load(&in_force) != WHEN_DEMANDED) {
         return;
     }
-    sim_stream_block(stream, 1);
-    sim_monitor_lock();
-    while (is_kept_back(ticket) && !atomic_load(sim_stream_dropped(stream))) {
-        sim_monitor_wait(NULL);
-    }
-    sim_monitor_unlock();
-    sim_stream_block(stream, 0);
+    sim_stream_wait_while(stream, is_kept_back, &(place){stream, ticket}, NULL);
 }
 
 void sim_schedule_begin_wait(void)

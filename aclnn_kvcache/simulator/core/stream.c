@@ -186,22 +186,41 @@ static aclError append(sim_stream *stream, sim_job *job)
     return ACL_SUCCESS;
 }
 
-/* Ends also when the worker waits for what only a later call can bring. */
+/* Ends also when the worker waits for what only a later call can bring; one that was woken since is about to look. */
 static void await_run(sim_stream *stream, uint64_t number)
 {
     pthread_mutex_lock(&stream->mutex);
-    while (stream->completed < number && !stream->blocked) {
+    while (stream->completed < number && stream->blocked != sim_monitor_wakes()) {
         pthread_cond_wait(&stream->progress, &stream->mutex);
     }
     pthread_mutex_unlock(&stream->mutex);
 }
 
-void sim_stream_block(sim_stream *stream, int is_blocked)
+static void set_blocked(sim_stream *stream, uint64_t wakes)
 {
     pthread_mutex_lock(&stream->mutex);
-    stream->blocked = is_blocked;
+    stream->blocked = wakes;
     pthread_cond_broadcast(&stream->progress);
     pthread_mutex_unlock(&stream->mutex);
+}
+
+int sim_stream_wait_while(sim_stream *stream, int (*must_wait)(const void *arg), const void *arg,
+    const struct timespec *deadline)
+{
+    int expired = 0;
+    sim_monitor_lock();
+    while (must_wait(arg) && !expired) {
+        const uint64_t wakes = sim_monitor_wakes();
+        sim_monitor_unlock();
+        set_blocked(stream, wakes);
+        sim_monitor_lock();
+        while (sim_monitor_wakes() == wakes && !expired) {
+            expired = sim_monitor_wait(deadline);
+        }
+    }
+    sim_monitor_unlock();
+    set_blocked(stream, 0);
+    return expired;
 }
 
 aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel)

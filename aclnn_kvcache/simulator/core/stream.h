@@ -4,6 +4,7 @@
 #define ACLSIM_CORE_STREAM_H_
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "acl/acl_rt.h"
 #include "core/export.h"
@@ -74,8 +75,10 @@ SIM_EXPORT aclError sim_stream_destroy(const char *function, aclrtStream handle,
 /* Ends all streams of a context, after their work or dropping it. */
 void sim_streams_close(const char *function, const void *context, int drop_work);
 
-/* On the worker: the task waits for what only a later call can bring, or waits no more. */
-void sim_stream_block(sim_stream *stream, int is_blocked);
+/* On the worker: waits for what only a later call can bring, as long as that is so, looked at with the monitor's lock.
+   Non-zero when the deadline passed. */
+int sim_stream_wait_while(sim_stream *stream, int (*must_wait)(const void *arg), const void *arg,
+    const struct timespec *deadline);
 
 /* Set once the stream's work is to be dropped: a wait on its worker ends. */
 const atomic_int *sim_stream_dropped(const sim_stream *stream);

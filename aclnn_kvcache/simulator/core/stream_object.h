@@ -40,7 +40,7 @@ struct sim_stream {
     int closing;
     int stop_on_failure;
     int stopped;
-    int blocked; /* the worker waits for what only a later call can bring */
+    uint64_t blocked; /* the sim_monitor_wakes after which the worker still waited for what only a later call can bring */
     sim_job *first;
     sim_job *last;
     uint64_t submitted;
