@@ -165,7 +165,9 @@ class Sweep:
             self.silent[function] += 1
         after = live()
         self.left.update({f"{function} {kind}": after[kind] - before[kind] for kind in after})
-        problems += [f"reported: {report['check']}:{report['kind']} in {report['function']}" for report in sim.reports()]
+        problems += [
+            f"reported: {report['check']}:{report['kind']} in {report['function']}" for report in sim.reports()
+        ]
         put_away()
         before = live()
         good, _ = live_through(SCENARIOS["host scatter"], "", EXPECTED)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each native call of each scenario fails in turn: a typed error comes that names it, host arrays are as before or as
-documented, nothing is left alive, the process lives, and the next call gives the right bytes. The checks have nothing to say of it."""
+documented, nothing is left alive, the process lives, the next call gives the right bytes, and no check has a report."""
 
 from __future__ import annotations
 
