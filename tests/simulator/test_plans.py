@@ -233,6 +233,7 @@ def test_a_closed_array_ends_a_plan_with_an_error_and_not_a_fault(
     plan.close()
 
 
+@pytest.mark.provokes("mem:out_of_bounds_write")
 def test_faults_and_blocking_mode_name_the_launch(rng: np.random.Generator) -> None:
     with kv.Session(backend="simulator", blocking=True) as session:
         device = uploaded(session, scatter_arrays(rng))

@@ -191,11 +191,11 @@ def test_a_wrong_environment_variable_fails_aloud_until_a_profile_is_set() -> No
         print(sim.aclrtGetSocName(), sim.aclrtPeekAtLastError(0))
         print(sim.aclsim_set_profile(b""), sim.aclInit(None), sim.aclrtGetSocName())
         """,
+        ACLSIM_CHECK="none",  # which would say that ACL is not initialised
         ACLSIM_PROFILE="soc=910B2",
     )
     wrong = 'soc is "910B2"; expected the name of a product, such as Ascend910B2'
-    assert done.stderr.splitlines()[0] == f"aclsim: ACLSIM_PROFILE: {wrong}"
-    assert re.findall(r"aclsim: (\w+: \w+) in ", done.stderr) == ["api: call_before_init"]
+    assert done.stderr.splitlines() == [f"aclsim: ACLSIM_PROFILE: {wrong}"]
     *answers, name, repaired = done.stdout.splitlines()
     codes = {"aclInit": 500000, "aclrtGetDeviceCount": 207004, "aclrtSetDevice": 207004, "aclsysGetVersionStr": 100003}
     for line, (function, code) in zip(answers, codes.items(), strict=True):
