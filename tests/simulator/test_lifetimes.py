@@ -95,7 +95,7 @@ def test_d9_acl_of_somebody_else_is_not_finalised() -> None:
         assert sim.aclInit(None) == 0
         with kv.Session("simulator") as s: s.scatter_pa_kv_cache_with_k_scale(**arrays())
         print(calls()[1]); print(sim.aclFinalize(), sim.aclFinalize())
-    """, "api: repeated_init", "api: repeated_finalize").splitlines() == ["0", "0 100037"]
+    """, "api: repeated_init", "api: finalize_in_use", "api: repeated_finalize").splitlines() == ["0", "0 100037"]
 
 
 def test_a_later_user_of_acl_keeps_it() -> None:
