@@ -61,6 +61,12 @@ class Runtime:
         self.ok("aclrtMemcpy", data, size, address, size, D2H)
         return data.raw
 
+    def drop_everything(self) -> None:
+        """Ends device 0 with all that is on it; that a test leaves it to this is no leak."""
+        self.sim.aclsim_release_streams()
+        self.sim.aclsim_set_checks(b"mem,init,race,sync,api")
+        self.ok("aclrtResetDeviceForce", 0)
+
     def counter(self, name: str) -> int:
         return int(self.sim.counter(name))
 

@@ -25,7 +25,7 @@ def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
     yield runtime
-    runtime.ok("aclrtResetDeviceForce", 0)
+    runtime.drop_everything()
 
 
 def location(rt: Runtime, address: Any) -> tuple[int, int]:

@@ -23,8 +23,7 @@ def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime.ok("aclrtSetDevice", 0)
     runtime.message()
     yield runtime
-    runtime.sim.aclsim_release_streams()
-    runtime.ok("aclrtResetDeviceForce", 0)
+    runtime.drop_everything()
 
 
 @pytest.fixture
