@@ -12,6 +12,7 @@ import pytest
 from runtime_calls import D2H, H2D, Runtime
 from streams import SIZE, Streams
 
+
 @pytest.fixture
 def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
     runtime = Runtime(sim)

@@ -66,7 +66,8 @@ def races(reports: Any) -> list[tuple[str, str, str]]:
     """Check and kind, and what each of the two calls did."""
     pattern = re.compile(r"(\w+), (read|written) by (\w+), call")
     return [
-        (f"{r['check']}:{r['kind']}", *(" ".join(found) for found in pattern.findall(r["text"]))) for r in reports.take()
+        (f"{r['check']}:{r['kind']}", *(" ".join(found) for found in pattern.findall(r["text"])))
+        for r in reports.take()
     ]
 
 
@@ -90,8 +91,8 @@ class TestScatter:
         # Slot 5 is row 1 of block 1, and each head has 4 rows of 8 bytes.
         row = a.addresses["keyCacheRef"] + (1 * 2 * 4 + 1) * 8
         assert found[0]["text"].startswith(
-            f"keyCacheRef, written by {SCATTER}, call {numbers[0]} of stream {two} of device 0, and keyCacheRef, written "
-            f"by {SCATTER}, call {numbers[1]} of stream {one} of device 0, share 16 bytes in 2 ranges, first the 8 at "
+            f"keyCacheRef, written by {SCATTER}, call {numbers[0]} of stream {two} of device 0, and keyCacheRef, "
+            f"written by {SCATTER}, call {numbers[1]} of stream {one} of device 0, share 16 bytes in 2 ranges, first the 8 at "
             f"{row:#x}, byte 72 of the allocation of 128 bytes at {a.addresses['keyCacheRef']:#x}"
         )
         assert [r["text"].split(",")[0] for r in found] == list(CACHES)
@@ -120,12 +121,12 @@ class TestScatter:
         streams.run("one", launch(device, a), launch(device, b))
 
     @both_orders
-    def test_inputs_that_are_written_meanwhile(
-        self, device: Any, streams: Streams, reports: Any, first: str
-    ) -> None:
+    def test_inputs_that_are_written_meanwhile(self, device: Any, streams: Streams, reports: Any, first: str) -> None:
         call = calls.Call(device, slots=(0, 5, -1))
         streams.run(
-            first, launch(device, call), lambda s: streams.fill(s, at=call.addresses["slotMapping"], size=call.slots.nbytes)
+            first,
+            launch(device, call),
+            lambda s: streams.fill(s, at=call.addresses["slotMapping"], size=call.slots.nbytes),
         )
         assert races(reports) == [
             ("race:unordered_read_and_write", "devPtr written aclrtMemsetAsync", f"slotMapping read {SCATTER}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""synccheck: results that are read, and things that are freed, before the host waited for the work on them; whether that
-work has run by then or not.
+"""synccheck: results that are read, and things that are freed, before the host waited for the work on them; whether
+that work has run by then or not.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class TestDestroying:
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("destroyed_in_flight", "aclrtDestroyStream")
         assert found["text"].startswith(
-            f"stream {number} of device 0 is the stream of aclrtMemsetAsync, call 1 of stream {number} of device 0, which"
+            f"stream {number} of device 0 is the stream of aclrtMemsetAsync, call 1 of stream {number} of device 0, "
         )
 
     @pytest.mark.parametrize("api", ["aclrtDestroyStream", "aclrtDestroyStreamForce"])

@@ -91,21 +91,29 @@ def test_d9_two_sessions_initialise_and_finalise_once() -> None:
 
 
 def test_d9_acl_of_somebody_else_is_not_finalised() -> None:
-    assert output("""
+    assert output(
+        """
         assert sim.aclInit(None) == 0
         with kv.Session("simulator") as s: s.scatter_pa_kv_cache_with_k_scale(**arrays())
         print(calls()[1]); print(sim.aclFinalize(), sim.aclFinalize())
-    """, "api: repeated_init", "api: finalize_in_use", "api: repeated_finalize").splitlines() == ["0", "0 100037"]
+    """,
+        "api: repeated_init",
+        "api: finalize_in_use",
+        "api: repeated_finalize",
+    ).splitlines() == ["0", "0 100037"]
 
 
 def test_a_later_user_of_acl_keeps_it() -> None:
     assert (
-        output("""
+        output(
+            """
         s = kv.Session("simulator")
         assert sim.aclInit(None) == 100002
         s.close()
         print(sim.aclrtSetDevice(0), sim.aclrtResetDevice(0), sim.aclFinalize())
-    """, "api: repeated_init")
+    """,
+            "api: repeated_init",
+        )
         == "0 0 0"
     )
 

@@ -162,9 +162,15 @@ def test_a_process_begins_with_the_profile_of_the_environment() -> None:
         print(first, rt.out("aclrtGetDeviceCount", ctypes.c_uint32), sim.aclInit(None))
     """
     for given in "soc=Ascend910B2;devices=8", "":
-        assert succeed_alone(script, reports=["api:call_before_init"], ACLSIM_PROFILE=given) == "(b'Ascend950PR_9599', 1) 1 0", "read at the first call"
+        assert (
+            succeed_alone(script, reports=["api:call_before_init"], ACLSIM_PROFILE=given)
+            == "(b'Ascend950PR_9599', 1) 1 0"
+        ), "read at the first call"
     script = "print(sim.aclrtGetSocName(), rt.out('aclrtGetDeviceCount', ctypes.c_uint32), sim.aclInit(None))"
-    assert succeed_alone(script, reports=["api:call_before_init"], ACLSIM_PROFILE="soc=Ascend910B2;devices=8") == "b'Ascend910B2' 8 0"
+    assert (
+        succeed_alone(script, reports=["api:call_before_init"], ACLSIM_PROFILE="soc=Ascend910B2;devices=8")
+        == "b'Ascend910B2' 8 0"
+    )
     assert succeed_alone(script, reports=["api:call_before_init"], ACLSIM_PROFILE="") == "b'Ascend950PR_9599' 2 0"
 
 
