@@ -92,8 +92,8 @@ class TestScatter:
         row = a.addresses["keyCacheRef"] + (1 * 2 * 4 + 1) * 8
         assert found[0]["text"].startswith(
             f"keyCacheRef, written by {SCATTER}, call {numbers[0]} of stream {two} of device 0, and keyCacheRef, "
-            f"written by {SCATTER}, call {numbers[1]} of stream {one} of device 0, share 16 bytes in 2 ranges, first the 8 at "
-            f"{row:#x}, byte 72 of the allocation of 128 bytes at {a.addresses['keyCacheRef']:#x}"
+            f"written by {SCATTER}, call {numbers[1]} of stream {one} of device 0, share 16 bytes in 2 ranges, first "
+            f"the 8 at {row:#x}, byte 72 of the allocation of 128 bytes at {a.addresses['keyCacheRef']:#x}"
         )
         assert [r["text"].split(",")[0] for r in found] == list(CACHES)
 

@@ -74,6 +74,7 @@ def test_synchronous_copies_take_any_kind(rt: Runtime, at: Buffers) -> None:
     assert ctypes.string_at(at.pinned, SIZE) == b"h" * SIZE
 
 
+@pytest.mark.provokes("sync:read_before_synchronise")
 def test_synchronous_copies_are_not_ordered_with_streams(rt: Runtime, at: Buffers) -> None:
     rt.write(at.device, b"a" * SIZE)
     ctypes.memset(at.pinned, ord("b"), SIZE)

@@ -135,6 +135,7 @@ def test_a_wait_on_a_destroyed_event_ends(rt: Runtime) -> None:
     rt.ok("aclrtSynchronizeStream", stream)
 
 
+@pytest.mark.provokes("sync:destroyed_in_flight")
 def test_a_recorded_event_may_be_destroyed_before_the_wait_runs(rt: Runtime) -> None:
     first, second, event = rt.stream(), rt.stream(), rt.event(EX, SYNC)
     rt.sim.aclsim_hold_streams()
