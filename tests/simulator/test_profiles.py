@@ -187,7 +187,7 @@ def test_a_wrong_environment_variable_fails_aloud_until_a_profile_is_set() -> No
             ("aclInit", [None]), ("aclrtGetDeviceCount", [number]), ("aclrtSetDevice", [0]),
             ("aclsysGetVersionStr", [b"runtime", text]),
         ):
-            print(rt.code(name, *arguments), rt.message().strip())
+            print(rt.code(name, *arguments), rt.message().splitlines()[0])
         print(sim.aclrtGetSocName(), sim.aclrtPeekAtLastError(0))
         print(sim.aclsim_set_profile(b""), sim.aclInit(None), sim.aclrtGetSocName())
         """,

@@ -92,6 +92,7 @@ class TestExecutors:
         assert "workspace is nullptr" in text
         assert "aclnnQkvRmsNormRopeCacheWithKScale" in text
 
+    @pytest.mark.provokes("sync:read_before_synchronise")
     def test_host_objects_may_go_right_after_phase_2(self, device: Any) -> None:
         call = busy(device).prepare()
         status, size, executor = call.phase1()

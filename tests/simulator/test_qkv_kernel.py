@@ -67,6 +67,7 @@ class TestPositions:
         assert call.run() == 0
         np.testing.assert_array_equal(np.rint(call.result("qScale")[:, 0] * 448), [1, 2])
 
+    @pytest.mark.provokes("sync:read_before_synchronise", "sync:write_before_synchronise")
     def test_positions_are_read_when_the_kernel_runs(self, device: Any) -> None:
         call = calls.Call(device, 1, (1, 1, 1), rows=64)
         call.arrays["cosSin"][:, :64] = np.arange(64)[:, None]

@@ -185,6 +185,7 @@ def test_a_failed_check_leaves_output_descriptors(device: Any) -> None:
     assert shape_of(device, call.tensors["qOut"], "aclGetViewStrides") == [512, 256, 1]
 
 
+@pytest.mark.provokes("api:no_device")
 def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
     good, wrong, strided = (calls.Call(device).prepare() for _ in range(3))
     wrong.attributes = wrong.attributes._replace(layout_qkv=b"BSH")

@@ -164,6 +164,7 @@ def test_strided_slots(device: Any) -> None:
     call.check()
 
 
+@pytest.mark.provokes("sync:read_before_synchronise", "sync:write_before_synchronise")
 def test_slots_are_read_when_the_kernel_runs(device: Any) -> None:
     call = calls.Call(device)
     status, size, executor = device.phase1(call.handles)

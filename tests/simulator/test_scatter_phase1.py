@@ -86,6 +86,7 @@ def test_empty_slots_give_an_executor_that_launches_nothing(device: Any) -> None
     call.check(tokens=[])
 
 
+@pytest.mark.provokes("api:no_device")
 def test_without_a_device_the_parameters_are_checked_first(device: Any) -> None:
     call = calls.Call(device)
     empty = device.tensor((0,), calls.INT32, None)

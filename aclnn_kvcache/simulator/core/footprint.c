@@ -14,11 +14,6 @@ static _Thread_local struct {
     size_t newest; /* that was added to */
 } collected;
 
-int sim_footprint_wanted(void)
-{
-    return collected.is_collecting;
-}
-
 void sim_footprint_begin(void)
 {
     collected.is_collecting = 1;

@@ -19,9 +19,6 @@ typedef struct {
     sim_span *spans;
 } sim_footprint;
 
-/* Whether this thread is in a call whose bytes are of interest. */
-SIM_EXPORT int sim_footprint_wanted(void);
-
 /* The call of this thread reads or writes these bytes of device memory, or of host memory that the runtime knows. */
 SIM_EXPORT void sim_footprint_note(const char *what, const void *address, size_t bytes, int is_write);
 

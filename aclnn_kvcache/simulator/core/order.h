@@ -24,7 +24,7 @@ typedef struct sim_call {
     uint64_t number;    /* in its stream, from 1 */
     uint32_t thread;    /* that made it */
     uint64_t sequence;  /* in the process, in the order in which the calls were made */
-    unsigned watch;     /* what sim_order_watch was when it was made */
+    unsigned watch;     /* whether it is still of interest: see agent.h */
     size_t agent;
     uint64_t at;        /* in its agent */
     sim_clock *clock;   /* what comes before it: of a queued call what the host knew, once it began all of it */
@@ -49,12 +49,9 @@ void sim_order_end(sim_call *call);
 /* The host waited for, or saw the end of, all calls of the agent that have ended. */
 void sim_order_host_after(size_t agent);
 
-/* What the host does itself, between these two. NULL when nothing is watched. */
+/* What the host does itself, between these two. NULL when nothing is watched, and in a callback of a stream's worker. */
 SIM_EXPORT sim_call *sim_order_host_begin(const char *function);
 SIM_EXPORT void sim_order_host_end(sim_call *call);
-
-/* The call that this thread is in. */
-sim_call *sim_order_current(void);
 
 /* Events: what a record comes after, itself included; a call, or the host, that waited for it. The mark is dropped with
    sim_order_drop_mark. */
@@ -67,7 +64,7 @@ void sim_order_drop_mark(sim_clock *mark);
 /* Forgets all calls made so far: nothing is said about them any more. For checks that are set anew. */
 void sim_order_restart(void);
 
-/* What follows needs the lock, a leaf among all locks. */
+/* What follows needs the lock. Under it come only those of the registries of memory, and the reports'. */
 void sim_order_lock(void);
 void sim_order_unlock(void);
 sim_call *sim_call_share(sim_call *call);
