@@ -144,11 +144,11 @@ class Plan:
     def _require_alike(self, name: str, array: Array) -> None:
         if name not in self._arrays:
             raise ArgumentError("update", f"names among {', '.join(self._arrays)}", repr(name))
+        place_of(self._device, {name: array}, ())
         old: Array = self._values.get(name, self._arrays[name])
         if isinstance(old, np.ndarray) and isinstance(array, np.ndarray):
             wanted, got = (old.shape, old.dtype), (array.shape, array.dtype)
         else:
-            place_of(self._device, {name: array}, ())
             if isinstance(array, np.ndarray):
                 raise ArgumentError(name, "a device array", "a host array", "session.array(...) makes one")
             wanted, got = _layout(self._arrays[name]), _layout(array)
@@ -182,4 +182,6 @@ def require_on_device(device: Device, contract: Contract, arguments: Mapping[str
         raise ArgumentError(
             "arguments", "device arrays: a plan launches on them again and again", "host arrays", "session.array(...)"
         )
-    place_of(device, {n: a for n, a in arguments.items() if isinstance(a, DeviceArray)}, ())
+    for name in contract.values:
+        if arguments[name] is not None:
+            place_of(device, {name: arguments[name]}, ())

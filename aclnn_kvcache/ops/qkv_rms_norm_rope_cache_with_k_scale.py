@@ -79,11 +79,12 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     given = {name: array for name, array in arguments.items() if array is not None}
     key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
     place, checked = DEVICE, recall(key)
+    if checked is None:
+        place = place_of(device, given, [name for name in CONTRACT.written if name in given])
     specs = {name: spec_of(arguments[name]) for name in ("qkv", *CONTRACT.outputs)}
     named = attributes._asdict()
     made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
     if checked is None:
-        place = place_of(device, given, [name for name in CONTRACT.written if name in given])
         specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
         specs.update(made)
         revision = _check_revision(device.library, attributes.head_nums or ())

@@ -161,6 +161,30 @@ def test_what_is_no_array(session: kv.Session, operator: str, change: Callable[[
                 getattr(kv.oracle, operator)(**arguments)
 
 
+@pytest.mark.parametrize("operator", sorted(ALLOWED))
+@pytest.mark.parametrize(("change", "shown"), NO_ARRAYS, ids=[shown for _, shown in NO_ARRAYS])
+def test_what_is_no_array_in_a_plan(
+    session: kv.Session, operator: str, change: Callable[[Array], Any], shown: str
+) -> None:
+    hosts = good(operator)
+    call = {name: session.array(value) if isinstance(value, np.ndarray) else value for name, value in hosts.items()}
+    prepare = getattr(session, f"prepare_{operator}")
+    values = CONTRACTS[operator].values
+    with prepare(**{**call, **{name: hosts[name] for name in values}}) as plan:
+        for name in ALLOWED[operator]:
+            wrong = {name: change(hosts[name])}
+            text = f"{name}: expected a numpy.ndarray or a DeviceArray, got {shown}; nothing is converted"
+            for use in (lambda wrong=wrong: prepare(**{**call, **wrong}), lambda wrong=wrong: plan.update(**wrong)):
+                with pytest.raises(kv.ArgumentError) as caught:
+                    use()
+                assert str(caught.value).startswith(text)
+        plan()
+    plain = good(operator)
+    run(session, operator, plain)
+    for name in CONTRACTS[operator].written:
+        assert call[name].numpy().tobytes() == plain[name].tobytes()
+
+
 SHAPES: list[Callable[[Array], Array]] = [
     lambda array: np.zeros((), array.dtype),
     lambda array: array[None],

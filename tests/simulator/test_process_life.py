@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,9 +128,11 @@ def test_collection_at_any_point_of_every_scenario(sim: Any) -> None:
                 session.scatter_pa_kv_cache_with_k_scale(*arrays, stream=side)
                 event.record(side)
                 session.stream.wait(event)
-                Cycle(side, event, arrays[:6])
+                plan = session.prepare_scatter_pa_kv_cache_with_k_scale(*arrays, stream=side)
+                plan()
+                Cycle(plan, side, event, arrays[:6])
                 scale = arrays[6]
-                del arrays, side, event
+                del arrays, side, event, plan
                 session.stream.synchronize()
                 assert scale.numpy().ravel().tolist() == EXPECTED
                 with pytest.raises(kv.AclnnParameterError):
@@ -175,6 +178,7 @@ TRACED = """
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     s = kv.Session("simulator"); kept = {name: s.array(a) for name, a in arrays().items()}
     other, event = s.create_stream(), s.create_event()
+    plan = s.prepare_scatter_pa_kv_cache_with_k_scale(**kept)
 """
 
 
@@ -195,6 +199,8 @@ def test_every_first_call_of_a_forked_child_raises_at_once() -> None:
         borrow_stream=lambda: s.borrow_stream(64), device=lambda: s.scatter_pa_kv_cache_with_k_scale(**kept),
         host=lambda: s.scatter_pa_kv_cache_with_k_scale(**arrays()), read=kept["key"].numpy,
         synchronize=other.synchronize, query=other.query, record=lambda: event.record(other),
+        plan=plan, update=lambda: plan.update(key=kept["key"]),
+        prepare=lambda: s.prepare_scatter_pa_kv_cache_with_k_scale(**kept),
         wait=lambda: other.wait(event), await_event=event.synchronize, new=lambda: kv.Session("simulator"),
     )
     def child(use):
@@ -266,6 +272,7 @@ LIVE = """
     s = kv.Session("simulator"); kept = {name: s.array(a) for name, a in arrays().items()}
     class Node: pass
     node = Node(); node.me = node; node.things = [s, kept, s.create_stream(), s.create_event()]
+    plan = node.plan = s.prepare_scatter_pa_kv_cache_with_k_scale(**kept); plan()
     local = threading.local(); local.things = [s.array(np.ones(3)), s.create_stream()]
     import builtins; builtins.kept_by_builtins = (s, [s.array(np.ones(3))])
     s.scatter_pa_kv_cache_with_k_scale(**kept)
@@ -349,15 +356,19 @@ SANITIZED = "LD_PRELOAD" in os.environ
 CALLS = 1000 if SANITIZED else 10_000
 
 
-@pytest.mark.parametrize("kind", ["device", "host"])
+@pytest.mark.parametrize("kind", ["device", "host", "plan"])
 def test_many_calls_grow_nothing(session: kv.Session, sim: Any, kind: str) -> None:
     arrays: list[Any] = scatter_arguments(session, 2)
     if kind == "host":
         arrays = [array.numpy() for array in arrays]
 
+    call: Callable[[], Any] = partial(session.scatter_pa_kv_cache_with_k_scale, *arrays)
+    if kind == "plan":
+        call = session.prepare_scatter_pa_kv_cache_with_k_scale(*arrays)
+
     def calls(count: int) -> tuple[int, int, dict[str, int]]:
         for number in range(count):
-            session.scatter_pa_kv_cache_with_k_scale(*arrays)
+            call()
             if number % 500 == 0:
                 session.stream.synchronize()
         session.stream.synchronize()

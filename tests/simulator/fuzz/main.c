@@ -3,7 +3,8 @@
 
    Lives one after the other: aclInit, random steps of every thread, everything given back, aclFinalize, nothing left.
    Life i has seed + i, so that one that fails is made again by --seed THAT --lives 1. The end is 0 with a line of counts,
-   or 1 with the seed, the thread and its step. A sanitizer's report is followed by the same line. */
+   or 1 with the seed, the thread and its step. A sanitizer's report is followed by the same line; it has to go to a file
+   (log_path=), since standard error is silenced. How it is built is written in .ci/run. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
