@@ -22,7 +22,7 @@ SCHEMA = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call")
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call, or its manifest")
     add_backend_arguments(parser)
     parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from aclnn_kvcache.bundle.decoding import described, is_kept, manifest, read_json
+from aclnn_kvcache.bundle.decoding import described, is_kept, read_json
 from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, Described, Tensor
 from aclnn_kvcache.bundle.reading import Bytes, read_bundle
 from aclnn_kvcache.layout import canonical_strides, dense_strides
@@ -34,16 +34,20 @@ class Checked(NamedTuple):
 
 
 def check_file(path: str | os.PathLike[str]) -> Checked:
-    """Runs all rules on a bundle's folder, on a manifest, or on a call described by hand.
+    """Runs all rules on a bundle, by its folder or its manifest, or on a call described by hand.
 
-    Values are looked at only where a folder is given and the call was recorded with contents. Raises BundleError.
+    Values are looked at where the call was recorded with contents; all of them must be those recorded. Raises
+    BundleError.
     """
-    if Path(path).is_dir():
-        bundle = read_bundle(path)
-        kept = bundle.manifest
-        return check(kept.call, {} if kept.omitted else bundle.contents(BEFORE))
-    document = read_json(Path(path).resolve())
-    return check(manifest(document).call if is_kept(document) else described(document), {})
+    if not os.path.isdir(path):
+        document = read_json(Path(os.path.realpath(path)))
+        if not is_kept(document):
+            return check(described(document), {})
+    bundle = read_bundle(path)
+    if bundle.manifest.omitted:
+        return check(bundle.manifest.call, {})
+    bundle.verify()
+    return check(bundle.manifest.call, bundle.contents(BEFORE))
 
 
 def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:

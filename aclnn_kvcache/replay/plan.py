@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, MANIFEST, Described, Manifest, Outcome, Tensor
+from aclnn_kvcache.bundle.manifest import DEVICE, MANIFEST, Described, Manifest, Outcome, Tensor
 from aclnn_kvcache.bundle.reading import Bundle
 from aclnn_kvcache.dtypes import BY_DTYPE
 from aclnn_kvcache.errors import PHASE_1, BundleError
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 def plan_of(bundle: Bundle) -> Plan:
     """Raises BundleError for a call without contents, and for one that failed but not in CANN."""
     manifest = bundle.manifest
-    bundle.contents(BEFORE)  # a broken bundle makes no program
+    bundle.verify()  # a broken bundle makes no program
     phase, status = _end(bundle, manifest.outcome)
     made = _made(manifest)
     tensors = {name: tensor for name, tensor in manifest.call.arguments.items() if tensor is not None} | made

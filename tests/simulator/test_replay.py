@@ -354,6 +354,32 @@ def test_numbers_of_all_kinds(command: Command, recorded: dict[str, Path], tmp_p
         assert f"(float){literal}," in program(read_bundle(bundle), "c")
 
 
+def test_a_program_never_takes_the_place_of_what_it_reads(command: Command, tmp_path: Path) -> None:
+    bundle = example(tmp_path / "calls")
+    (tmp_path / "link").symlink_to(bundle / "key-before.bin")
+    (tmp_path / "second name").hardlink_to(bundle / "key_cache-after.bin")
+    places = [*bundle.iterdir(), tmp_path / "link", tmp_path / "second name"]
+    contents = {path: path.read_bytes() for path in places}
+    for path in places:
+        code, out, err = command("repro", bundle, "--lang", "c", "-o", path)
+        assert (code, out) == (2, "")
+        assert err == f"--output: expected a file of its own, got {path}, which is part of the bundle\n"
+    assert {path: path.read_bytes() for path in places} == contents
+    # Beside them there is room, also for the same again.
+    for _ in range(2):
+        assert command("repro", bundle, "--lang", "c", "-o", bundle / "repro.c")[0] == 0
+    assert (bundle / "repro.c").read_text().startswith("/* Makes one recorded call")
+    code, _, err = command("repro", bundle, "--lang", "c", "-o", tmp_path / "none" / "repro.c")
+    assert (code, err) == (2, f"{tmp_path}/none/repro.c: No such file or directory\n")
+
+
+def test_a_manifest_stands_for_its_bundle(command: Command, recorded: dict[str, Path]) -> None:
+    bundle = recorded["decode"]
+    assert replayed(command, bundle / "manifest.json", 0)["as_recorded"]
+    programs = [command("repro", path, "--lang", "python")[1] for path in (bundle, bundle / "manifest.json")]
+    assert programs[0] == programs[1] != ""
+
+
 def test_programs_go_to_standard_output(command: Command, recorded: dict[str, Path]) -> None:
     code, out, _ = command("repro", recorded["decode"], "--lang", "python")
     assert code == 0

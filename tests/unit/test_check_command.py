@@ -172,12 +172,38 @@ def test_a_bundle_is_checked_with_its_values(checker: Checker, tmp_path: Path) -
     assert code == 1
     assert "slot_mapping row 2 holds slot 8" in out
     assert "not checked by CANN" in out
-    # The manifest alone says nothing of values, and needs no contents.
+    # Its manifest stands for the bundle, by way of a link too.
+    (tmp_path / "link.json").symlink_to(bundle / "manifest.json")
+    assert checker.run(bundle / "manifest.json")[:2] == checker.run(tmp_path / "link.json")[:2] == (code, out)
     os.remove(bundle / "slot_mapping-before.bin")
-    code, out, _ = checker.run(bundle / "manifest.json")
-    assert code == 0
-    assert "values of slots are not known" in out
-    assert checker.run(bundle)[0] == 2
+    for path in (bundle, bundle / "manifest.json"):
+        code, _, err = checker.run(path)
+        assert code == 2
+        assert "slot_mapping-before.bin: expected a file that can be read, and no symbolic link, got none of" in err
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_bundle_with_other_contents_is_no_bundle(checker: Checker, tmp_path: Path, moment: str) -> None:
+    bundle = example(tmp_path)
+    (bundle / f"key_cache-{moment}.bin").write_bytes(bytes(128))
+    code, out, err = checker.run(bundle)
+    assert (code, out) == (2, "")
+    assert f"key_cache-{moment}.bin: expected SHA-256" in err
+
+
+def test_a_folder_of_bundles(checker: Checker, tmp_path: Path) -> None:
+    names = sorted(example(tmp_path / "calls").name for _ in range(2))
+    code, _, err = checker.run(tmp_path / "calls")
+    assert code == 2
+    assert err.endswith(
+        f"calls: expected a folder with a manifest.json, got a folder that holds 2 bundles; name one of them, such as "
+        f"{names[1]}\n"
+    )
+    code, _, err = checker.run(tmp_path)
+    assert (code, err.endswith("expected a file that can be read, and no symbolic link, got none of that name\n")) == (
+        2,
+        True,
+    )
 
 
 def test_a_bundle_without_contents_is_checked_by_its_layout(checker: Checker, tmp_path: Path) -> None:
@@ -213,7 +239,14 @@ def test_a_description_that_is_none(checker: Checker, change: Any, text: str) ->
 def test_no_file(checker: Checker, tmp_path: Path) -> None:
     code, _, err = checker.run(tmp_path / "none.json")
     assert code == 2
-    assert "expected a file that can be read" in err
+    assert err == (
+        f"{tmp_path}/none.json: expected a file that can be read, and no symbolic link, got none of that name\n"
+    )
+
+
+def test_a_path_that_the_system_refuses(checker: Checker, tmp_path: Path) -> None:
+    code, _, err = checker.run(tmp_path / ("x" * 300))
+    assert (code, err.endswith("got File name too long\n")) == (2, True)
 
 
 NUMBERS = st.integers(-(2**62), 2**62) | st.integers(-3, 200) | st.sampled_from([0, 1, 128, 2**31, 2**32])
