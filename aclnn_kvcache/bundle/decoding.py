@@ -138,7 +138,7 @@ def _tensors(field: Field, names: tuple[str, ...]) -> dict[str, Tensor | None]:
 
 
 def _tensor(field: Field) -> Tensor:
-    fields = field.object(("shape", "dtype"), ("strides", "offset", "storage", "format"))
+    fields = field.object(("shape", "dtype"), ("strides", "offset", "storage", "format", "writable"))
     shape = fields["shape"].integers(MAX_RANK)
     strides = fields["strides"].integers(MAX_RANK) if "strides" in fields else dense_strides(shape)
     if len(strides) != len(shape):
@@ -150,7 +150,8 @@ def _tensor(field: Field) -> Tensor:
         elements = fields["storage"].integer(0)
     offset = fields["offset"].integer() if "offset" in fields else 0
     layout_format = fields["format"].choice(FORMATS) if "format" in fields else "ND"
-    return Tensor(shape, fields["dtype"].choice(DTYPES), strides, offset, storage, elements, layout_format)
+    writable = "writable" not in fields or fields["writable"].flag()
+    return Tensor(shape, fields["dtype"].choice(DTYPES), strides, offset, storage, elements, layout_format, writable)
 
 
 def _storage(field: Field) -> Storage:

@@ -47,6 +47,8 @@ class Tensor(NamedTuple):
     elements: int | None = None
     """Of its allocation, where a number stands for the storage."""
     format: str = "ND"
+    writable: bool = True
+    """False for an array on the host that is read-only."""
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

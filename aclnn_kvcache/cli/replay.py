@@ -94,6 +94,9 @@ def _text(here: dict[str, Any], report: Replay) -> str:
     lines += [f"recorded   {name}: {result.summary()}" for name, result in report.recorded.items() if not result.ok]
     verdict = "good" if report.ok else "DIFFERS"
     equal = "as recorded, byte by byte" if report.as_recorded else "not as recorded"
+    if report.as_recorded and report.outcome.error:
+        launched = report.outcome.phase in ("phase 2", "synchronize")
+        equal = "fails as recorded" if launched else "refused as recorded"
     excuse = "" if report.as_recorded or not report.ok else ", as may be on another backend, CANN or SoC"
     return "\n".join([*lines, f"{verdict}: {equal}{excuse}"])
 

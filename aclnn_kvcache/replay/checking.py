@@ -12,7 +12,9 @@ from typing import NamedTuple
 from aclnn_kvcache.bundle.decoding import described, is_kept, read_json
 from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, Described, Tensor
 from aclnn_kvcache.bundle.reading import Bytes, read_bundle
+from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.layout import canonical_strides, dense_strides
+from aclnn_kvcache.ops.arguments import one_place
 from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import output_specs
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.predict import Prediction, predict
@@ -27,6 +29,8 @@ MOST = 2**60
 
 class Checked(NamedTuple):
     operator: str
+    refusal: str
+    """Why the session refuses the call whatever the rules say; empty if it does not."""
     findings: tuple[Finding, ...]
     prediction: Prediction
     values_known: bool
@@ -64,7 +68,19 @@ def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:
         if name in tensors and tensors[name].storage in contents
     }
     seen = Call(specs, call.attributes, values, dict(_regions(call, tensors)))
-    return Checked(call.operator, tuple(contract.check(seen)), predict(call.operator, seen), bool(values))
+    findings, prediction = tuple(contract.check(seen)), predict(call.operator, seen)
+    return Checked(call.operator, _refusal(call, tensors), findings, prediction, bool(values))
+
+
+def _refusal(call: Described, tensors: Mapping[str, Tensor]) -> str:
+    storages = {name: call.storages.get(str(tensor.storage)) for name, tensor in tensors.items()}
+    places = {name: storage.place for name, storage in storages.items() if storage}
+    read_only = [name for name in call.contract.written if name in tensors and not tensors[name].writable]
+    try:
+        one_place(places, read_only)
+    except ArgumentError as error:
+        return str(error)
+    return ""
 
 
 def _spec(call: Described, tensor: Tensor) -> TensorSpec:

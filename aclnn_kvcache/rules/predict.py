@@ -30,6 +30,35 @@ WORD = 2**32
 NOTHING, IN_PLACE, COPY = "nothing", "in place", "contiguous copy"
 
 
+class Risk(NamedTuple):
+    """A kind of call that CANN accepts and a session refuses."""
+
+    id: str
+    arguments: tuple[str, ...]
+    expected: str
+    source: str
+
+
+_COPIES = "phase 1 of CANN copies strided tensors unless every last axis is dense"
+_WORDS = "the kernel computes in 32 bits for few tokens"
+
+RISKS: Mapping[str, tuple[Risk, ...]] = {
+    scatter.CONTRACT.name: (
+        *(
+            Risk(f"whole_cache_copy.{name}", (name,), "CANN must not copy the cache whole and back", _COPIES)
+            for name in scatter.CACHES
+        ),
+        Risk("index_width.slots", ("key_cache",), f"the cache must have at most {WORD} slots", _WORDS),
+        *(
+            Risk(f"index_width.{name}", (name,), f"the tensor must reach over at most {WORD} elements", _WORDS)
+            for name in scatter.VIEWS
+        ),
+    ),
+    qkv.CONTRACT.name: (),
+}
+"""By the name of the method: all that ``Prediction.risks`` can hold."""
+
+
 class Copy(NamedTuple):
     """A tensor that CANN copies whole into the workspace."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import pytest
 import aclnn_kvcache as kv
 from aclnn_kvcache.bundle import recorder
 from aclnn_kvcache.bundle.reading import Bundle, read_bundle, views
+from aclnn_kvcache.cli import main
 from aclnn_kvcache.ops.arguments import Checked
+from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.smoke.qkv_cases import QKV_CASES
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -175,7 +178,7 @@ def test_a_call_that_the_rules_refuse_is_kept_with_its_findings(nothing_left_ali
     outcome = bundle.manifest.outcome
     assert (outcome.status, outcome.name, outcome.phase) == (161002, "ACLNN_ERR_PARAM_INVALID", "checks")
     assert outcome.error == "AclnnParameterError"
-    assert outcome.message == str(caught.value)
+    assert str(caught.value).startswith(outcome.message)
     assert outcome.findings == caught.value.findings
     assert bundle.manifest.tensors["key_scale"].dtype == "FLOAT16"
     assert bundle.contents("before")["key_cache"].tobytes() == call["key_cache"].tobytes()
@@ -195,6 +198,43 @@ def test_what_cann_refuses_is_kept_with_its_phase(
     assert (outcome.status, outcome.phase) == (161002, "phase 1")
     assert outcome.function == "aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize"
     assert "EZ" in outcome.message
+
+
+def test_check_says_of_a_refused_call_what_the_session_said(
+    nothing_left_alive: None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cache that CANN would copy whole, a read-only cache, and arrays in both places: no rule speaks of these."""
+    read_only = arrays()["value_cache"]
+    read_only.flags.writeable = False
+    with kv.Session("simulator", record=folder) as session:
+        copied = {name: session.array(array) for name, array in arrays().items()}
+        copied["key_cache"] = session.empty((2, 1, 4, 16), E4M3)[..., ::2]
+        mixed = {**arrays(), "key_cache": session.array(arrays()["key_cache"])}
+        for call, error in (
+            (copied, kv.AclnnParameterError),
+            (arrays(value_cache=read_only), kv.ArgumentError),
+            (mixed, kv.ArgumentError),
+        ):
+            with pytest.raises(error) as caught:
+                scatter(session, call)
+            (bundle,) = [path for path in folder.iterdir() if (path / "manifest.json").exists()]
+            assert str(caught.value).startswith(read_bundle(bundle).manifest.outcome.message)
+            said = str(caught.value).splitlines()[0].removeprefix("aclnnScatterPaKvCacheWithKScale: ")
+            assert main(["check", str(bundle)]) == 1
+            assert f": {said}" in capsys.readouterr().out
+            # Made again, it is refused again.
+            assert main(["replay", str(bundle), "--backend", "simulator"]) == 0
+            assert capsys.readouterr().out.splitlines()[-1] == "good: refused as recorded"
+            shutil.rmtree(bundle)
+        # check_call says the same where it is no finding.
+        for call in (arrays(value_cache=read_only), mixed):
+            with pytest.raises(kv.ArgumentError) as caught:
+                scatter(session, call)
+            with pytest.raises(kv.ArgumentError) as foretold:
+                kv.check_call("scatter_pa_kv_cache_with_k_scale", **call)
+            assert str(foretold.value) == str(caught.value)
+        [risk] = predict("scatter_pa_kv_cache_with_k_scale", **copied).risks
+        assert risk.rule == "whole_cache_copy.key_cache"
 
 
 def test_a_late_fault_is_the_call_s_own(nothing_left_alive: None, folder: Path) -> None:

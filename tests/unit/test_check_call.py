@@ -9,6 +9,7 @@ import pytest
 from good_calls import GOOD, QKV, SCATTER, qkv, scatter
 
 from aclnn_kvcache import ArgumentError, Finding, TensorSpec, check_call
+from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
 E4M3FN, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16
@@ -196,6 +197,21 @@ def test_values_and_memory_of_host_arrays_are_checked():
         ("position", 0),
         ("overlap.k_cache.v_cache", 0),
     ]
+
+
+def test_a_read_only_array_is_refused_where_the_operator_writes():
+    call = arrays(scatter())
+    for name in ("key", "slot_mapping"):
+        call[name].flags.writeable = False
+    assert check_call(SCATTER, **call) == []
+    for name in ("key_cache", "key_scale_cache"):
+        call = arrays(scatter())
+        call[name].flags.writeable = False
+        with pytest.raises(ArgumentError, match=f"^{name}: expected an array that can be written, .*got a read-only"):
+            check_call(SCATTER, **call)
+        # A description beside it changes nothing.
+        with pytest.raises(ArgumentError, match=f"^{name}: "):
+            predict(SCATTER, **{**call, "key": TensorSpec((3, 2, 8), E4M3FN)})
 
 
 def test_padding_passes_with_skip():

@@ -148,9 +148,22 @@ def test_a_storage_can_have_a_size(checker: Checker) -> None:
 def test_prediction(checker: Checker) -> None:
     call = scatter()
     call["arguments"]["key_cache"] |= {"strides": [2 * 131072, 2 * 16384, 256, 2]}
+    risk = "key_cache would be copied whole (2097152 bytes) into the workspace and back"
+    code, plain, _ = checker.run(call)
+    assert code == 1
+    first, second = plain.splitlines()
+    assert first.startswith(
+        "scatter_pa_kv_cache_with_k_scale: no rule is broken and CANN goes on, but the session refuses the call on "
+        "device arrays ("
+    )
+    assert second.startswith(f"  risk: {risk}")
+    document = json.loads(checker.run(call, "--json")[1])
+    assert (document["exit_code"], document["findings"], document["refusal"]) == (1, [], "")
+    assert [(risk["rule"], risk["status"]) for risk in document["risks"]] == [("whole_cache_copy.key_cache", 0)]
     code, out, _ = checker.run(call, "--predict")
-    assert code == 0
+    assert code == 1
     assert "contiguous copy" in out
+    assert out.count(risk) == 1
     assert f"copies: key_cache, {16 * 131072} bytes into the workspace and back" in out
     code, out, _ = checker.run(call, "--predict", "--json")
     prediction = json.loads(out)["prediction"]
@@ -180,6 +193,32 @@ def test_a_bundle_is_checked_with_its_values(checker: Checker, tmp_path: Path) -
         code, _, err = checker.run(path)
         assert code == 2
         assert "slot_mapping-before.bin: expected a file that can be read, and no symbolic link, got none of" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda d: d["arguments"]["value_cache"].update(writable=False), "value_cache: expected an array that can be"),
+        (lambda d: d["storages"]["key"].update(place="device"), "arguments: expected all arrays on the host or all on"),
+    ],
+    ids=["read-only", "host and device"],
+)
+def test_arrays_that_no_session_takes(checker: Checker, tmp_path: Path, change: Any, text: str) -> None:
+    bundle = edit(example(tmp_path), change)
+    code, out, _ = checker.run(bundle)
+    first, second = out.splitlines()
+    assert (code, first) == (
+        1,
+        "scatter_pa_kv_cache_with_k_scale: no rule is broken, but the session refuses the call",
+    )
+    assert second.startswith(f"  refused: {text}")
+    assert json.loads(checker.run(bundle, "--json")[1])["refusal"].startswith(text)
+
+
+def test_one_rule_is_counted_as_one(checker: Checker) -> None:
+    call = scatter()
+    call["arguments"]["key_scale_cache"] |= {"storage": 5}
+    assert ": 1 broken rule (" in checker.run(call)[1]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

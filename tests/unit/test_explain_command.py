@@ -13,6 +13,7 @@ import pytest
 
 from aclnn_kvcache.cli import main
 from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.predict import RISKS
 
 LINE = "[ERROR] RUNTIME(7,python3):2026-08-01-10:11:12.123.456 [api.cc:12]34 rtX: error code is 507015\n"
 SCATTER = "scatter_pa_kv_cache_with_k_scale"
@@ -232,8 +233,9 @@ def test_rules_of_an_operator(run, contract):
     lines = out.splitlines()
     assert lines[0] == f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"
     listed = [line.split() for line in lines if line.startswith("  ")]
-    assert [words[0] for words in listed] == [rule.id for rule in contract.rules]
-    for words, rule in zip(listed, contract.rules, strict=True):
+    rows = [*contract.rules, *RISKS[contract.name]]
+    assert [words[0] for words in listed] == [row.id for row in rows]
+    for words, rule in zip(listed, rows, strict=True):
         assert " ".join(words[1:]) == f"{rule.expected} [{', '.join(rule.arguments)}]"
 
 
@@ -241,7 +243,12 @@ def test_rules_say_what_cann_answers(run):
     headings = [line for line in run("--rules", SCATTER)[1].splitlines()[1:] if line and not line.startswith("  ")]
     assert headings[0] == "161001 ACLNN_ERR_PARAM_NULLPTR (phase 1 of CANN, decision 2)"
     assert "561103 ACLNN_ERR_INNER_NULLPTR, EZ0015 (phase 1 of CANN, decision 11)" in headings
-    assert headings[-1].startswith("not checked by CANN (")
+    assert headings[-3].startswith("not checked by CANN (")
+    assert headings[-2:] == [
+        "risks: CANN goes on, but the session refuses the call (phase 1 of CANN copies strided tensors unless every "
+        "last axis is dense)",
+        "risks: CANN goes on, but the session refuses the call (the kernel computes in 32 bits for few tokens)",
+    ]
 
 
 def test_rules_in_json(run):
@@ -252,6 +259,7 @@ def test_rules_in_json(run):
     row = rows["required.key"]
     assert (row["arguments"], row["status"], row["ez"]) == (["key"], 161001, None)
     assert row["answer"] == "161001 ACLNN_ERR_PARAM_NULLPTR"
+    assert {risk["id"]: risk["arguments"] for risk in rules["risks"]}["whole_cache_copy.key_cache"] == ["key_cache"]
     assert {rule["answer"] for rule in rules["rules"] if not rule["status"]} == {"not checked by CANN"}
 
 
