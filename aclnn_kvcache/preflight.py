@@ -52,7 +52,8 @@ def check_call(operator: str, /, **arguments: Any) -> list[Finding]:
 def predict(operator: str, /, **arguments: Any) -> Prediction:
     """What CANN's phase 1 will do with a call: copies, workspace, whether its executor can be repeated, and the risks.
 
-    A call with risks is one that a session refuses, though ``check_call`` may find nothing wrong with it. Arguments and errors as for ``check_call``.
+    A call with risks is one that a session refuses, though ``check_call`` may find nothing wrong with it.
+    Arguments and errors as for ``check_call``.
     """
     contract = contract_of(operator)
     return predict_call(contract.name, _call(contract, arguments))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -134,18 +134,24 @@ class Recorder:
 
 
 def recorder_of(
-    device: Device, record: str | os.PathLike[str] | None, failing_only: bool | None, environ: Mapping[str, str]
+    device: Device,
+    record: str | os.PathLike[str] | Literal[False] | None,
+    failing_only: bool | None,
+    environ: Mapping[str, str],
 ) -> Recorder | None:
     """The recorder of a session; None if nothing asks for one. Arguments that are None leave it to the environment.
 
     Raises ArgumentError for a folder that cannot be used and for another value than 0 and 1 of the switch.
     """
+    if record is False:
+        return None
+    failing_only = switch("record_failing_only", failing_only, RECORD_FAILING)
     folder = environ.get(RECORD) or None if record is None else record
     if folder is None:
         return None
-    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-        raise ArgumentError("record", "the path of a folder", repr(folder))
-    return Recorder(device, Path(folder).absolute(), switch("record_failing_only", failing_only, RECORD_FAILING))
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder) or "\0" in str(folder):
+        raise ArgumentError("record", "the path of a folder, False, or None", repr(folder))
+    return Recorder(device, Path(folder).absolute(), failing_only)
 
 
 def _attempt(step: Callable[[], Result]) -> Result | Exception:

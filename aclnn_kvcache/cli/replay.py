@@ -32,9 +32,8 @@ def run(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {"schema": SCHEMA, "command": "replay", "bundle": options.bundle, "error": ""}
     try:
         bundle = read_bundle(options.bundle)
-        with Session(
-            options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi
-        ) as session:
+        place = {"library_dir": options.library_dir, "qkv_abi": options.qkv_abi}
+        with Session(options.backend, options.device, **place, record=False) as session:
             here = {
                 "backend": session.backend,
                 "device": session.device,

@@ -16,7 +16,9 @@ HELP = "write a stand-alone program that makes a recorded call; it needs CANN, b
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call, or its manifest; the program reads it too")
+    parser.add_argument(
+        "bundle", metavar="BUNDLE", help="the folder of a recorded call, or its manifest; the program reads it too"
+    )
     parser.add_argument("--lang", choices=list(LANGUAGES), required=True, help="C11, or Python without any package")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write it there, not to standard output")
 
@@ -38,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _require_elsewhere(output: Path | None, bundle: Bundle) -> None:
     """Raises ArgumentError where the program would take the place of a file that it reads."""
-    for file in bundle.files if output and output.exists() else ():
+    if output is None or not output.exists():
+        return
+    for file in bundle.files:
         if file.exists() and file.samefile(output):
             raise ArgumentError("--output", "a file of its own", f"{output}, which is part of the bundle")

@@ -359,10 +359,16 @@ def test_outputs_count_too(nothing_left_alive: None, folder: Path, monkeypatch: 
     assert bundle.manifest.returned["q_scale"].shape == (16, 12)
 
 
-@pytest.mark.parametrize("kind", ["a file", "below a file", "not a path", "empty"])
+@pytest.mark.parametrize("kind", ["a file", "below a file", "not a path", "empty", "no name"])
 def test_a_folder_that_cannot_be_used_is_refused_at_once(sim: Any, tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("x")
-    record: Any = {"a file": tmp_path / "file", "below a file": tmp_path / "file" / "x", "not a path": 5, "empty": ""}
+    record: Any = {
+        "a file": tmp_path / "file",
+        "below a file": tmp_path / "file" / "x",
+        "not a path": 5,
+        "empty": "",
+        "no name": "a\0b",
+    }
     with pytest.raises(kv.ArgumentError, match="record"):
         kv.Session("simulator", record=record[kind])
     assert sim.live() == {}
@@ -398,6 +404,23 @@ def test_failing_calls_only_by_the_environment(
     monkeypatch.setenv("ACLNN_KVCACHE_RECORD_FAILING", "yes")
     with pytest.raises(kv.ArgumentError, match="ACLNN_KVCACHE_RECORD_FAILING: expected 1, 0 or nothing, got 'yes'"):
         kv.Session("simulator")
+    with kv.Session("simulator", record=False) as session:  # the environment has no say
+        scatter(session, arrays())
+    assert [path for path in folder.iterdir() if path.name != "all"] == [failed]
+    for record in (None, folder):
+        with pytest.raises(kv.ArgumentError, match="record_failing_only: expected True, False, or None"):
+            kv.Session("simulator", record=record, record_failing_only="x")  # type: ignore[arg-type]
+
+
+def test_replay_records_nothing_of_its_own(
+    nothing_left_alive: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kv.Session("simulator", record=folder) as session:
+        scatter(session, arrays())
+    (bundle,) = bundles(folder)
+    monkeypatch.setenv("ACLNN_KVCACHE_RECORD", str(folder))
+    assert main(["replay", str(bundle.folder), "--backend", "simulator"]) == 0
+    assert len(bundles(folder)) == 1
 
 
 def test_a_session_that_does_not_record_never_asks_the_recorder(

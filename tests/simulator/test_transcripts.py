@@ -184,8 +184,19 @@ def test_another_thread_just_works_and_107002_is_explained() -> None:
 def test_a_host_without_devices_blames_the_host() -> None:
     lines = failing("", ACLSIM_PROFILE="devices=0")
     assert lines[0].startswith("aclnn_kvcache.errors.DeviceUnavailableError: aclInit answered 500000")
-    assert "The device could not be opened; arguments play no part in this" in lines[0]
+    assert "The device could not be opened because there is none, or none that this process may see" in lines[0]
+    assert "arguments play no part in this" in lines[0]
+    assert "ASCEND_RT_VISIBLE_DEVICES" in lines[0]
     assert "aclnn-kvcache doctor" in lines[0]
+
+
+def test_a_wrong_variable_is_named_and_nothing_else_is_blamed() -> None:
+    lines = failing("", ACLSIM_PROFILE="device=0")
+    assert lines[0].startswith("aclnn_kvcache.errors.DeviceUnavailableError: aclInit answered 500000")
+    assert "An environment variable is wrong, not your arguments" in lines[0]
+    assert 'ACLSIM_PROFILE is wrong: "device" is no key' in lines[0]
+    assert "correct or unset the variable" in lines[0]
+    assert "permissions" not in "\n".join(lines)
 
 
 def test_507033_is_about_the_device_and_its_headline_is_noise() -> None:
