@@ -11,6 +11,7 @@ from typing import Any
 from aclnn_kvcache.bundle.manifest import Outcome
 from aclnn_kvcache.bundle.reading import read_bundle
 from aclnn_kvcache.cli.backend import add_backend_arguments, exit_code
+from aclnn_kvcache.cli.numbers import INDEX
 from aclnn_kvcache.compare import Comparison
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.replay.replay import Replay, replay
@@ -24,7 +25,7 @@ SCHEMA = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call, or its manifest")
     add_backend_arguments(parser)
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
+    parser.add_argument("--device", type=INDEX, default=0, metavar="N", help="index among the visible devices")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
