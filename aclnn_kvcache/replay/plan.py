@@ -28,10 +28,10 @@ class Block(NamedTuple):
     """A piece of device memory, filled with the elements of a view of a file, in order."""
 
     name: str
-    before: str | None
-    """File with the contents before the call; None for zeros."""
-    after: str | None
-    """File with what must come out; None if that does not matter."""
+    before: tuple[str, str] | None
+    """File with the contents before the call, and its SHA-256; None for zeros."""
+    after: tuple[str, str] | None
+    """The same with what must come out; None if that does not matter."""
     file_bytes: int
     itemsize: int
     shape: tuple[int, ...]
@@ -124,7 +124,7 @@ def _descriptor(call: Described, name: str, tensor: Tensor, blocks: list[Block])
     if storage is None:
         block = Block(name, None, None, 0, size, tensor.shape, tensor.strides, 0)
     else:
-        files = [content and content.file for content in (storage.before, storage.after)]
+        files = [content and (content.file, content.sha256) for content in (storage.before, storage.after)]
         view: tuple[Any, ...] = (size, tensor.shape, tensor.strides, tensor.offset)
         if is_shared:
             view = (1, (storage.nbytes,), (1,), 0)
