@@ -91,13 +91,16 @@ class Recorder:
                 stream.synchronize()
             except Exception as error:
                 outcome = outcome_of(error, contract)
+                written = _attempt(lambda: self._write(draft, outcome))
                 with suppress(RecordWarning):  # where warnings are errors, the call's own still comes first
-                    _warn(_attempt(lambda: self._write(draft, outcome)))
+                    _warn("failed, and was not recorded", written)
+                if isinstance(written, Path) and isinstance(error, KvCacheError):
+                    error.attach(bundle=str(written))
                 raise
             if not self._failing_only:
                 returned = dict(zip(contract.outputs, result, strict=True)) if isinstance(result, tuple) else {}
                 made = {name: array for name, array in returned.items() if arguments[name] is None}
-                _warn(_attempt(lambda: self._write(draft, SUCCESS, made)))
+                _warn("was made, but not recorded", _attempt(lambda: self._write(draft, SUCCESS, made)))
             if isinstance(draft, DeviceFaultError):
                 raise draft
             return result
@@ -162,9 +165,9 @@ def _attempt(step: Callable[[], Result]) -> Result | Exception:
         return error.with_traceback(None)  # that would hold the arrays
 
 
-def _warn(outcome: object) -> None:
+def _warn(call: str, outcome: object) -> None:
     if isinstance(outcome, Exception):
-        text = f"this call was made, but not recorded: {outcome or type(outcome).__name__}"
+        text = f"this call {call}: {outcome or type(outcome).__name__}"
         warnings.warn(text, RecordWarning, stacklevel=4)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import warnings
 from pathlib import Path
@@ -180,6 +181,11 @@ def test_a_call_that_the_rules_refuse_is_kept_with_its_findings(nothing_left_ali
     assert outcome.error == "AclnnParameterError"
     assert str(caught.value).startswith(outcome.message)
     assert outcome.findings == caught.value.findings
+    assert caught.value.bundle == str(bundle.folder)
+    note = f"the call was recorded; to make it again: aclnn-kvcache replay '{bundle.folder}'"
+    assert caught.value.__notes__[-1] == note
+    assert caught.value.report().splitlines()[-1] == note
+    assert pickle.loads(pickle.dumps(caught.value)).bundle == caught.value.bundle
     assert bundle.manifest.tensors["key_scale"].dtype == "FLOAT16"
     assert bundle.contents("before")["key_cache"].tobytes() == call["key_cache"].tobytes()
 
@@ -219,6 +225,8 @@ def test_check_says_of_a_refused_call_what_the_session_said(
                 scatter(session, call)
             (bundle,) = [path for path in folder.iterdir() if (path / "manifest.json").exists()]
             assert str(caught.value).startswith(read_bundle(bundle).manifest.outcome.message)
+            assert caught.value.bundle == str(bundle)
+            assert caught.value.report().endswith(f"aclnn-kvcache replay '{bundle}'")
             said = str(caught.value).splitlines()[0].removeprefix("aclnnScatterPaKvCacheWithKScale: ")
             assert main(["check", str(bundle)]) == 1
             assert f": {said}" in capsys.readouterr().out
@@ -281,7 +289,7 @@ def test_what_cannot_be_described_is_called_all_the_same(nothing_left_alive: Non
             with pytest.raises(ValueError, match=name), pytest.warns(kv.RecordWarning) as caught:
                 scatter(session, arrays(**{name: value}))
             assert len(caught) == 1
-            assert str(caught[0].message).startswith(f"this call was made, but not recorded: {text}")
+            assert str(caught[0].message).startswith(f"this call failed, and was not recorded: {text}")
             assert caught[0].filename == __file__
     assert list(folder.iterdir()) == []
 

@@ -302,15 +302,8 @@ def test_programs_take_the_recorded_files_only(command: Command, tmp_path: Path,
 def test_arguments_of_programs(command: Command, tmp_path: Path, compiler: str, language: str) -> None:
     bundle = example(tmp_path)
     words = make(bundle, language, tmp_path, compiler, command)
-    for arguments in (
-        [],
-        [bundle, "abc"],
-        [bundle, "1junk"],
-        [bundle, ""],
-        [bundle, "-1"],
-        [bundle, 2**32],
-        [bundle, 0, 0],
-    ):
+    devices = ("abc", "1junk", "", "-1", 2**32)
+    for arguments in ([], *([bundle, device] for device in devices), [bundle, 0, 0]):
         code, out = run(words, *arguments)
         assert code == 2, arguments
         assert "usage: " in out
