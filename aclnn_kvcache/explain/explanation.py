@@ -11,7 +11,10 @@ from aclnn_kvcache.explain.messages import describe_message, known_messages
 LONGEST_TEXT = 4 << 20
 """Characters of a text that are looked at: the last ones, as an error stands at the end of a log."""
 
-CHECKS = "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation"
+CHECKS = (
+    "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation; "
+    "`aclnn-kvcache replay` makes a recorded call again, on the simulator too"
+)
 
 
 class Cause(NamedTuple):

@@ -75,7 +75,8 @@ class Prediction(NamedTuple):
     answer: Finding | None
     """What CANN refuses the call for; then ``path`` is "nothing"."""
     path: str
-    """"in place" (tensors are used through their strides), "contiguous copy", or "nothing" (no launch)."""
+    """"in place" (tensors are used through their strides), "contiguous copy" (those that are strided are copied, if any
+    are), or "nothing" (no launch)."""
     reason: str
     """Why this path."""
     copies: tuple[Copy, ...]
@@ -121,7 +122,7 @@ def _scatter(operator: str, call: Call) -> Prediction:
     elif culprits:
         reason = f"the stride of the last axis is not 1: {', '.join(culprits)}"
     else:
-        reason = "all tensors are contiguous, so that nothing has to be copied"
+        reason = "all tensors are contiguous"
     wide = max(specs["key"].shape[2], specs["value"].shape[2]) * math.prod(specs["key"].shape[:2]) > INDEX_LIMIT
     risks = [*_whole_cache_copies(copies, culprits), *(() if wide else _narrow_indices(specs))]
     return Prediction(
@@ -190,7 +191,8 @@ def _narrow_indices(specs: Mapping[str, TensorSpec]) -> Iterator[Finding]:
 
 
 def _lines(prediction: Prediction) -> Iterator[str]:
-    yield f"{prediction.operator}: {prediction.path}, because {prediction.reason}"
+    path = "nothing to copy" if prediction.path == COPY and not prediction.copies else prediction.path
+    yield f"{prediction.operator}: {path}, because {prediction.reason}"
     if prediction.answer:
         yield f"  refused: {prediction.answer.message}"
     for copy in prediction.copies:

@@ -99,6 +99,7 @@ def test_561002_says_what_tiling_is_and_how_to_find_the_shape() -> None:
     assert "561002 ACLNN_ERR_INNER_TILING_ERROR" in text
     assert "tiling" in text
     assert "aclnn-kvcache check" in text
+    assert "`aclnn-kvcache replay` makes a recorded call again" in text
 
 
 # Row 4: a dtype outside the operator's list.
@@ -106,6 +107,8 @@ def test_a_wrong_dtype_names_argument_allowed_and_got() -> None:
     assert failing("fused(qkv=np.ones((2, 12, 128), np.float32))")[0].endswith(
         "qkv must be bfloat16, got float32; array.astype('bfloat16') converts it"
     )
+    line = failing("scatter(key=np.ones((3, 2, 16), np.float32))")[0]
+    assert "key must be float8_e4m3fn or float8_e5m2, got float32; quantise it on purpose: array.astype(" in line
     text = explained(
         stdin="EZ1001: Tensor self not implemented for DT_FLOAT, should be in dtype support list [DT_FLOAT16,]."
     )

@@ -115,6 +115,34 @@ def test_arguments_left_out_are_null(checker: Checker) -> None:
     assert checker.findings(call)[0][1] == 161001
 
 
+def test_names_as_everywhere_else(checker: Checker) -> None:
+    """NumPy's dtypes, the C function, CANN's prefixes, and dimensions of a storage."""
+    call = scatter()
+    expected = checker.run(call)[1]
+    call["operator"] = "aclnnScatterPaKvCacheWithKScale"
+    call["arguments"]["key"] |= {"dtype": "float8_e4m3fn", "storage": [3, 8, 128], "format": "ACL_FORMAT_ND"}
+    call["arguments"]["value"] |= {"dtype": "ACL_FLOAT8_E4M3FN", "format": 2}
+    call["arguments"]["slot_mapping"]["dtype"] = "int32"
+    assert checker.run(call) == (0, expected, "")
+    call["arguments"]["key"]["storage"] = [3, 8, 127]
+    assert [finding[0] for finding in checker.findings(call)] == ["bounds.key"]
+    for storage, text in (
+        ([-1], "arguments.key.storage: expected dimensions of at most"),
+        ([2**61, 2**61], "arguments.key.storage: expected dimensions of at most"),
+        ([1.5], "arguments.key.storage[0]: expected an integer"),
+    ):
+        call["arguments"]["key"]["storage"] = storage
+        assert (checker.run(call)[0], text in checker.run(call)[2]) == (2, True)
+
+
+@pytest.mark.parametrize("value", ["nd", True, 99, None, []])
+def test_a_format_that_is_none(checker: Checker, value: Any) -> None:
+    call = scatter()
+    call["arguments"]["key"]["format"] = value
+    code, _, err = checker.run(call)
+    assert (code, "arguments.key.format: expected one of UNDEFINED, NCHW" in err) == (2, True)
+
+
 def test_names_of_storages_tell_what_shares_memory(checker: Checker) -> None:
     call = scatter()
     # K and V take turns, row by row, in one allocation ...
