@@ -122,9 +122,9 @@ def test_a_native_call_that_never_returns_ends_the_process() -> None:
     [
         (["--backend", "nonsense"], 2, "invalid choice"),
         (["--backend", "simulator", "--case", "nonsense"], 2, "invalid choice"),
-        (["--backend", "simulator", "--timeout", "0"], 2, "must be above 0"),
+        (["--backend", "simulator", "--timeout", "0"], 2, "not a number of seconds above 0"),
         (["--backend", "simulator", "--timeout", "soon"], 2, "invalid seconds value: 'soon'"),
-        (["--backend", "simulator", "--seed", "-1"], 2, "must not be negative"),
+        (["--backend", "simulator", "--seed", "-1"], 2, "'-1' is not an integer from 0 on"),
         (["--backend", "simulator", "--device", "4294967296"], 2, "from 0 to 2147483647, got 4294967296"),
         (["--backend", "simulator", "--library-dir", ""], 2, "library_dir: expected the path of a folder"),
         (["--backend", "simulator", "--case", "decode", "--junit", "/proc/report.xml"], 4, "cannot be written"),
@@ -169,6 +169,17 @@ def test_a_limit_that_has_passed_ends_the_run() -> None:
 
 def test_the_list_names_every_case() -> None:
     assert [line.split()[0] for line in smoke("--list").stdout.splitlines()] == list(CASES)
+
+
+def test_the_list_in_json() -> None:
+    document = json.loads(smoke("--list", "--json").stdout)
+    assert {name: document[name] for name in ("schema", "command", "exit_code")} == {
+        "schema": 1,
+        "command": "smoke",
+        "exit_code": 0,
+    }
+    assert [case["name"] for case in document["cases"]] == list(CASES)
+    assert {case["name"]: case["operator"] for case in document["cases"]}["qkv-decode"] == CASES["qkv-decode"].operator
 
 
 def test_every_storage_is_used_by_a_case() -> None:
