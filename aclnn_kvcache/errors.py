@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,8 +36,11 @@ class KvCacheError(Exception):
 
     def notes(self) -> list[str]:
         """What else is known, a note each."""
-        again = f"the call was recorded; to make it again: aclnn-kvcache replay {shlex.quote(self.bundle)}"
-        return [again] if self.bundle else []
+        if not self.bundle:
+            return []
+        from shlex import quote  # most processes never need it
+
+        return [f"the call was recorded; to make it again: aclnn-kvcache replay {quote(self.bundle)}"]
 
     def report(self) -> str:
         """Text and notes."""

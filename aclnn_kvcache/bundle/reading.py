@@ -103,7 +103,8 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         return Bundle(file.parent, manifest(read_json(file)))
     file = Path(path, MANIFEST)
     if not os.path.lexists(file) and (inside := _bundles_in(path)):
-        got = f"a folder that holds {len(inside)} bundles; name one of them, such as {inside[-1]}"
+        count = f"{len(inside)} bundles" if len(inside) > 1 else "a bundle"
+        got = f"a folder that holds {count}; name one, such as {inside[-1]}"
         raise BundleError(str(path), "", f"a folder with a {MANIFEST}", got)
     return Bundle(file.parent, manifest(read_json(file)))
 

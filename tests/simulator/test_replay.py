@@ -195,7 +195,9 @@ def test_exit_codes(command: Command, recorded: dict[str, Path], tmp_path: Path)
     code, out, err = command("replay", good, "--backend", "simulator", "--device", "7", "--json")
     assert code == 3
     assert "107001" in json.loads(out)["error"]
-    assert command("replay", good, "--backend", "simulator", "--device", "-1")[0] == 2
+    with pytest.raises(SystemExit) as stopped:
+        command("replay", good, "--backend", "simulator", "--device", "-1")
+    assert stopped.value.code == 2
 
 
 # ---- stand-alone programs ----

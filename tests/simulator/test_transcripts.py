@@ -108,7 +108,7 @@ def test_a_wrong_dtype_names_argument_allowed_and_got() -> None:
         "qkv must be bfloat16, got float32; array.astype('bfloat16') converts it"
     )
     line = failing("scatter(key=np.ones((3, 2, 16), np.float32))")[0]
-    assert "key must be float8_e4m3fn or float8_e5m2, got float32; quantise it on purpose: array.astype(" in line
+    assert "key must be float8_e5m2 or float8_e4m3fn, got float32; quantise it on purpose: array.astype(" in line
     text = explained(
         stdin="EZ1001: Tensor self not implemented for DT_FLOAT, should be in dtype support list [DT_FLOAT16,]."
     )

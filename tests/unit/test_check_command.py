@@ -263,7 +263,7 @@ def test_a_folder_of_bundles(checker: Checker, tmp_path: Path) -> None:
     code, _, err = checker.run(tmp_path / "calls")
     assert code == 2
     assert err.endswith(
-        f"calls: expected a folder with a manifest.json, got a folder that holds 2 bundles; name one of them, such as "
+        f"calls: expected a folder with a manifest.json, got a folder that holds 2 bundles; name one, such as "
         f"{names[1]}\n"
     )
     code, _, err = checker.run(tmp_path)

@@ -113,7 +113,7 @@ def test_what_was_added_later_pickles_too():
 def test_report_has_the_arguments_the_launches_the_library_and_the_log():
     error = AclnnInnerError("aclnnScatterGetWorkspaceSize", 561103)
     facts = {"arguments": LAUNCH.arguments, "attributes": LAUNCH.attributes, "launches": (LAUNCH,)}
-    error.attach(**facts, library="/opt/libopapi.so", cann_version="9.1.0", log="/root/ascend/log")
+    error.attach(**facts, library="/opt/libopapi.so", cann_version="9.1.0", log="/var/log/ascend")
     assert (error.operator, error.phase) == ("aclnnScatter", 1)
     assert error.report().splitlines()[-7:] == [
         "the one launch since the last good synchronise of the stream:",
@@ -122,7 +122,7 @@ def test_report_has_the_arguments_the_launches_the_library_and_the_log():
         "  value            NULL",
         "  cache_layout     'BNBD'",
         "library: /opt/libopapi.so, CANN 9.1.0",
-        "CANN's log: /root/ascend/log",
+        "CANN's log: /var/log/ascend",
     ]
     assert "\n".join(error.__notes__) == "\n".join(error.report().splitlines()[-7:])
     # Without that launch the arguments have a table of their own.
