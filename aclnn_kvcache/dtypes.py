@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import ml_dtypes
@@ -69,6 +69,11 @@ WITHOUT_DTYPE = {
 AnyDtype: TypeAlias = "np.dtype[Any] | str"
 """A NumPy dtype, or a name of ``WITHOUT_DTYPE``."""
 
+DTYPES: Mapping[str, AnyDtype] = {**_BY_ACL_NAME, **{name: name for name in WITHOUT_DTYPE}}
+"""By CANN's name, without the prefix ``ACL_``."""
+
+_BY_ANY_NAME: Mapping[str, AnyDtype] = {**DTYPES, **{row.dtype.name: row.dtype for row in TABLE}}
+
 FORMATS = {
     "UNDEFINED": -1,
     "NCHW": 0,
@@ -105,26 +110,43 @@ def dtype_of(named: object) -> AnyDtype:
 
     Raises TypeError for what is none of these; None, which NumPy takes for float64, is none.
     """
-    if named is None:
+    if isinstance(named, str) and (found := dtype_named(named)) is not None:
+        return found
+    if named is None:  # which NumPy takes for float64
         raise TypeError("None is no dtype")
-    if isinstance(named, str):
-        name = named.removeprefix("ACL_")
-        if name in WITHOUT_DTYPE:
-            return name
-        if name in _BY_ACL_NAME:
-            return _BY_ACL_NAME[name]
-    return np.dtype(named)  # type: ignore[call-overload, no-any-return]
+    try:
+        return np.dtype(named)  # type: ignore[call-overload, no-any-return]
+    except (ValueError, SyntaxError) as error:  # NumPy reads long names as lists of fields
+        raise TypeError(f"{named!r} is no dtype: {error}") from error
+
+
+def dtype_named(name: str) -> AnyDtype | None:
+    """The type with this name, CANN's or NumPy's; None if there is none."""
+    return _BY_ANY_NAME.get(name.removeprefix("ACL_"))
+
+
+def like(name: object, known: Collection[str]) -> str:
+    """A question with the known names most like this one; empty if none is."""
+    from difflib import get_close_matches  # here, as most processes never need it
+
+    near = get_close_matches(str(name).upper(), known, n=2)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def format_of(named: object) -> int:
     """The aclFormat that a number or a name ("ND", "ACL_FORMAT_FRACTAL_NZ") stands for. Raises TypeError."""
     if isinstance(named, str):
-        name = named.removeprefix("ACL_").removeprefix("FORMAT_")
-        if name in FORMATS:
-            return FORMATS[name]
+        found = format_named(named)
+        if found is not None:
+            return found
     elif isinstance(named, (int, np.integer)) and not isinstance(named, bool):
         return int(named)
     raise TypeError(f"{named!r} is no aclFormat")
+
+
+def format_named(name: str) -> int | None:
+    """The aclFormat with this name; None if there is none."""
+    return FORMATS.get(name.removeprefix("ACL_").removeprefix("FORMAT_"))
 
 
 def format_name(number: int) -> str:
@@ -160,9 +182,8 @@ def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
             "its codes stand for other values: array.astype('f4').astype(ml_dtypes.float8_e4m3fn) converts the values, "
             "array.view(ml_dtypes.float8_e4m3fn) keeps the bytes"
         )
-    if dtype not in BY_DTYPE or dtype in allowed or dtype.kind == "b":
+    if dtype not in BY_DTYPE or dtype in allowed or dtype.kind == "b" or not allowed:
         return ""
     if is_fp8:
-        return "quantise it: array.astype(ml_dtypes.float8_e4m3fn) rounds the values as they are"
-    wanted = name_of(list(allowed)[-1]) if allowed else ""
-    return f"array.astype({wanted!r}) converts it" if wanted else ""
+        return "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn) rounds to FP8, and applies no scale"
+    return f"array.astype({name_of(list(allowed)[-1])!r}) converts it"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from aclnn_kvcache.status import advice_on, describe
@@ -16,7 +16,12 @@ PHASE_1 = "GetWorkspaceSize"
 
 
 class KvCacheError(Exception):
-    """Base of every error of this package. They pickle, with all their attributes."""
+    """Base of every error of this package. They pickle, with all their attributes.
+
+    ``bundle`` is the folder of the bundle that the call was recorded in; empty where it was not.
+    """
+
+    bundle: str = ""
 
     def __reduce__(self) -> Any:
         return type(self), self._rebuilt_from(), {**self.__dict__, "args": self.args}
@@ -25,9 +30,26 @@ class KvCacheError(Exception):
         """The arguments that make this object again."""
         return self.args
 
+    def _lines(self) -> list[str]:
+        """The text."""
+        return [super().__str__()]
+
+    def notes(self) -> list[str]:
+        """What else is known, a note each."""
+        if not self.bundle:
+            return []
+        from shlex import quote  # most processes never need it
+
+        return [f"the call was recorded; to make it again: aclnn-kvcache replay {quote(self.bundle)}"]
+
     def report(self) -> str:
-        """The text, with all that is known beside it."""
-        return str(self)
+        """Text and notes."""
+        return "\n".join([*self._lines(), *self.notes()])
+
+    def attach(self, **facts: Any) -> None:
+        """Sets attributes that were not known where the error was made, and renews the notes that tracebacks show."""
+        vars(self).update(facts)
+        self.__notes__ = self.notes()
 
 
 class LibraryNotFoundError(KvCacheError, OSError):
@@ -130,6 +152,18 @@ class LaunchFacts(NamedTuple):
         return "\n".join([self.name, *_table(self.arguments, self.attributes)])
 
 
+def _launches(launches: Sequence[LaunchFacts]) -> Iterator[str]:
+    """A table of arguments is shown once; launches repeat them."""
+    if launches:
+        several = f"launches since the last good synchronise of the stream (the last {len(launches)})"
+        yield f"{several if len(launches) > 1 else 'the one launch since the last good synchronise of the stream'}:"
+    shown: dict[Described, int] = {}
+    for launch in launches:
+        first = shown.setdefault((launch.arguments, launch.attributes), launch.number)
+        same = first != launch.number and launch.arguments
+        yield f"{launch.name}: arguments as in launch {first}" if same else str(launch)
+
+
 def _table(arguments: Iterable[ArgumentFacts], attributes: Iterable[tuple[str, Any]]) -> list[str]:
     return [*(f"  {row}" for row in arguments), *(f"  {name:<16} {value!r}" for name, value in attributes)]
 
@@ -208,25 +242,14 @@ class AclError(KvCacheError):
 
     def notes(self) -> list[str]:
         """What else is known, a note each."""
-        notes = [str(launch) for launch in self.launches]
-        if self.launches:
-            notes.insert(0, f"launches since the last good synchronise of the stream (the last {len(self.launches)}):")
-        if self.arguments:
+        notes = list(_launches(self.launches))
+        if self.arguments and (self.arguments, self.attributes) not in [launch[2:] for launch in self.launches]:
             notes.append("\n".join([f"arguments of {self.operator}:", *_table(self.arguments, self.attributes)]))
         if self.library:
             notes.append(f"library: {self.library}, CANN {self.cann_version or 'unknown'}")
         if self.log:
             notes.append(f"CANN's log: {self.log}")
-        return notes
-
-    def report(self) -> str:
-        """Text and notes."""
-        return "\n".join([*self._lines(), *self.notes()])
-
-    def attach(self, **facts: Any) -> None:
-        """Sets attributes that were not known where the error was made, and renews the notes that tracebacks show."""
-        vars(self).update(facts)
-        self.__notes__ = self.notes()
+        return [*notes, *super().notes()]
 
 
 class AclnnParameterError(AclError, ValueError):

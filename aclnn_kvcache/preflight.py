@@ -11,7 +11,7 @@ import numpy as np
 from aclnn_kvcache.errors import ArgumentError, ClosedError
 from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
 from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
-from aclnn_kvcache.ops.arguments import region_of, spec_of
+from aclnn_kvcache.ops.arguments import place_of, region_of, spec_of
 from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.predict import Prediction
@@ -38,8 +38,12 @@ def check_call(operator: str, /, **arguments: Any) -> list[Finding]:
     overlaps are checked as well where they are known.
 
     The first status of the findings that is not 0 is what CANN's phase 1 answers; findings with status 0 are what it
-    lets through and the device would do wrong. Raises ArgumentError for an unknown operator or argument, one that is
-    left out, and one of another type; ClosedError.
+    lets through and the device would do wrong. What CANN does as documented, but copies whole caches for or computes
+    in too few bits, is no finding: the session refuses it all the same, and ``preflight.predict`` tells it as a risk.
+
+    Raises ArgumentError for an unknown operator or argument, one that is left out or of another type, and for arrays
+    that no session takes: some on the host and some on the device, of two sessions, or read-only where the operator
+    writes; ClosedError.
     """
     contract = contract_of(operator)
     return contract.check(_call(contract, arguments))
@@ -48,6 +52,7 @@ def check_call(operator: str, /, **arguments: Any) -> list[Finding]:
 def predict(operator: str, /, **arguments: Any) -> Prediction:
     """What CANN's phase 1 will do with a call: copies, workspace, whether its executor can be repeated, and the risks.
 
+    A call with risks is one that a session refuses, though ``check_call`` may find nothing wrong with it.
     Arguments and errors as for ``check_call``.
     """
     contract = contract_of(operator)
@@ -83,6 +88,8 @@ def _call(contract: Contract, arguments: Mapping[str, Any]) -> Call:
         for name in contract.tensors
         if isinstance(argument := arguments.get(name), (np.ndarray, DeviceArray))
     }
+    device = next((array.buffer.device for array in arrays.values() if isinstance(array, DeviceArray)), None)
+    place_of(device, arrays, [name for name in contract.written if name in arrays])
     values = {name: np.asarray(array) for name in contract.values if isinstance(array := arrays.get(name), np.ndarray)}
     return Call(specs, attributes, values, {name: _region(array) for name, array in arrays.items()})
 

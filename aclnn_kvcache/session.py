@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,7 +51,7 @@ class Session:
         library_dir: str | os.PathLike[str] | None = None,
         qkv_abi: str | None = None,
         blocking: bool | None = None,
-        record: str | os.PathLike[str] | None = None,
+        record: str | os.PathLike[str] | Literal[False] | None = None,
         record_failing_only: bool | None = None,
     ) -> None:
         """Opens a device.
@@ -64,9 +64,9 @@ class Session:
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
         ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
         ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
-        ACLNN_KVCACHE_RECORD_FAILING=1. The arrays are copied before each call, and each call is waited for, so that a
-        fault is raised by the call that has it. Calls that cannot be recorded are made all the same, with a
-        RecordWarning.
+        ACLNN_KVCACHE_RECORD_FAILING=1; False keeps nothing whatever they say. The arrays are copied before each call,
+        and each call is waited for, so that a fault is raised by the call that has it. Calls that cannot be recorded
+        are made all the same, with a RecordWarning.
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """

@@ -145,4 +145,6 @@ def _tensor(reach: Reach, storage: str, start: int) -> Tensor:
         if count % size:
             raise NotRecordable(f"{reach.name} has an {what} of {count} bytes, which is no multiple of {size}")
     strides = tuple(stride // size for stride in array.strides)
-    return Tensor(array.shape, DTYPE_NAMES[array.dtype], strides, (reach.first - start) // size, storage)
+    writable = not isinstance(array, np.ndarray) or array.flags.writeable
+    offset = (reach.first - start) // size
+    return Tensor(array.shape, DTYPE_NAMES[array.dtype], strides, offset, storage, writable=writable)

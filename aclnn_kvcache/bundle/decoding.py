@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aclnn_kvcache.bundle.fields import Field, parse
+from aclnn_kvcache.bundle.fields import INTEGER, Field, parse
 from aclnn_kvcache.bundle.files import fill, regular_file
 from aclnn_kvcache.bundle.manifest import (
     DEVICE,
-    DTYPES,
+    DTYPE_NAMES,
     HOST,
     MANIFEST,
     MAX_MANIFEST,
@@ -27,7 +28,7 @@ from aclnn_kvcache.bundle.manifest import (
     Target,
     Tensor,
 )
-from aclnn_kvcache.dtypes import FORMATS
+from aclnn_kvcache.dtypes import DTYPES, FORMATS, dtype_named, format_named
 from aclnn_kvcache.errors import BundleError
 from aclnn_kvcache.layout import dense_strides
 from aclnn_kvcache.native.revisions import QKV, REVISIONS
@@ -115,8 +116,10 @@ def manifest(document: Field) -> Manifest:
 
 
 def _call(fields: dict[str, Field]) -> Described:
-    operator = fields["operator"].choice(CONTRACTS)
-    contract = CONTRACTS[operator]
+    apis = {contract.api: contract.name for contract in CONTRACTS.values()}
+    named = fields["operator"].value
+    operator = apis.get(named) if isinstance(named, str) else None
+    contract = CONTRACTS[operator or fields["operator"].choice((*CONTRACTS, *apis))]
     arguments = dict.fromkeys(contract.tensors) | _tensors(fields["arguments"], contract.tensors)
     attributes: dict[str, Any] = dict(contract.attributes)
     if "attributes" in fields:
@@ -130,7 +133,7 @@ def _call(fields: dict[str, Field]) -> Described:
         for name, field in named.items():
             Field(field.bundle, fields["storages"].name, name).text(NAME, NAME_MEANING)
             storages[name] = _storage(field)
-    return Described(operator, arguments, attributes, storages)
+    return Described(contract.name, arguments, attributes, storages)
 
 
 def _tensors(field: Field, names: tuple[str, ...]) -> dict[str, Tensor | None]:
@@ -138,7 +141,7 @@ def _tensors(field: Field, names: tuple[str, ...]) -> dict[str, Tensor | None]:
 
 
 def _tensor(field: Field) -> Tensor:
-    fields = field.object(("shape", "dtype"), ("strides", "offset", "storage", "format"))
+    fields = field.object(("shape", "dtype"), ("strides", "offset", "storage", "format", "writable"))
     shape = fields["shape"].integers(MAX_RANK)
     strides = fields["strides"].integers(MAX_RANK) if "strides" in fields else dense_strides(shape)
     if len(strides) != len(shape):
@@ -146,11 +149,30 @@ def _tensor(field: Field) -> Tensor:
     storage, elements = None, None
     if "storage" in fields and isinstance(fields["storage"].value, str):
         storage = fields["storage"].text(NAME, NAME_MEANING)
+    elif "storage" in fields and isinstance(fields["storage"].value, list):
+        elements = math.prod(fields["storage"].integers(MAX_RANK))
+        if not 0 <= elements < INTEGER:
+            fields["storage"].fail(f"dimensions of at most {INTEGER - 1} elements", f"{elements}")
     elif "storage" in fields:
         elements = fields["storage"].integer(0)
     offset = fields["offset"].integer() if "offset" in fields else 0
-    layout_format = fields["format"].choice(FORMATS) if "format" in fields else "ND"
-    return Tensor(shape, fields["dtype"].choice(DTYPES), strides, offset, storage, elements, layout_format)
+    layout_format = _format(fields["format"]) if "format" in fields else "ND"
+    writable = "writable" not in fields or fields["writable"].flag()
+    return Tensor(shape, _dtype(fields["dtype"]), strides, offset, storage, elements, layout_format, writable)
+
+
+def _dtype(field: Field) -> str:
+    """CANN's name of it; NumPy's is taken too."""
+    found = dtype_named(field.value) if isinstance(field.value, str) else None
+    if found is None:
+        return field.choice(DTYPES)  # which says what there is
+    return found if isinstance(found, str) else DTYPE_NAMES[found]
+
+
+def _format(field: Field) -> str:
+    found = format_named(field.value) if isinstance(field.value, str) else field.value
+    names = [name for name, number in FORMATS.items() if number == found and not isinstance(found, bool)]
+    return names[0] if names else field.choice(FORMATS)
 
 
 def _storage(field: Field) -> Storage:

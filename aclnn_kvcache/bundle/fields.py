@@ -79,6 +79,11 @@ class Field(NamedTuple):
             self.fail(f"an integer from {low} to {high}")
         return int(self.value)
 
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.fail("true or false")
+        return bool(self.value)
+
     def integers(self, most: int) -> tuple[int, ...]:
         return tuple(item.integer() for item in self.items(most))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ def regular_file(bundle: str, name: str, path: Path) -> Iterator[tuple[FileIO, i
     try:
         # A pipe in the place of the file must not block.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise BundleError(bundle, name, "a file that can be read, and no symbolic link", str(error)) from error
+    except (OSError, ValueError) as error:
+        raise BundleError(bundle, name, "a file that can be read, and no symbolic link", _reason(error)) from error
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
@@ -29,6 +30,14 @@ def regular_file(bundle: str, name: str, path: Path) -> Iterator[tuple[FileIO, i
             yield file, found.st_size
     finally:
         os.close(handle)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "none of that name"
+    if isinstance(error, OSError):
+        return "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
+    return str(error)
 
 
 def fill(file: FileIO, data: memoryview) -> int:

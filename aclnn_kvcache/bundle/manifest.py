@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.dtypes import FORMATS, TABLE, WITHOUT_DTYPE, AnyDtype
+from aclnn_kvcache.dtypes import DTYPES, FORMATS, TABLE
 from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.rule import Contract
@@ -30,7 +30,6 @@ BEFORE, AFTER = "before", "after"
 PHASES = ("checks", "phase 1", "phase 2", "synchronize")
 """Where a call can fail: this package's checks, CANN's two phases, or on the device."""
 
-DTYPES: Mapping[str, AnyDtype] = {row.acl_name: row.dtype for row in TABLE} | {name: name for name in WITHOUT_DTYPE}
 DTYPE_NAMES: Mapping[np.dtype[Any], str] = {row.dtype: row.acl_name for row in TABLE}
 
 
@@ -47,6 +46,8 @@ class Tensor(NamedTuple):
     elements: int | None = None
     """Of its allocation, where a number stands for the storage."""
     format: str = "ND"
+    writable: bool = True
+    """False for an array on the host that is read-only."""
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:

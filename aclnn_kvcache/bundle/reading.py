@@ -24,6 +24,19 @@ class Bundle(NamedTuple):
     folder: Path
     manifest: Manifest
 
+    @property
+    def files(self) -> list[Path]:
+        """The manifest, and the contents that it names, be they there or not."""
+        storages = self.manifest.call.storages.values()
+        contents = [content.file for storage in storages for content in (storage.before, storage.after) if content]
+        return [self.folder / name for name in (MANIFEST, *contents)]
+
+    def verify(self) -> None:
+        """Raises BundleError as ``contents`` does, for both moments that the call has."""
+        self.contents(BEFORE)
+        if self.manifest.outcome.error is None:
+            self.contents(AFTER)
+
     def contents(self, moment: str) -> dict[str, Bytes]:
         """The bytes "before" the call of all storages that it was given, or those "after" it of all that it wrote.
 
@@ -80,12 +93,27 @@ class Bundle(NamedTuple):
         return data
 
 
-def read_bundle(folder: str | os.PathLike[str]) -> Bundle:
-    """The bundle in a folder, its manifest read and checked, its contents not yet. Raises BundleError."""
-    path = Path(folder)
-    if not path.is_dir():
-        raise BundleError(str(path), "", f"a folder with a {MANIFEST}", "no folder")
-    return Bundle(path, manifest(read_json(path / MANIFEST)))
+def read_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """The bundle in a folder, or that of a manifest; the manifest read and checked, the contents not yet.
+
+    Raises BundleError.
+    """
+    if not os.path.isdir(path):
+        file = Path(os.path.realpath(path))
+        return Bundle(file.parent, manifest(read_json(file)))
+    file = Path(path, MANIFEST)
+    if not os.path.lexists(file) and (inside := _bundles_in(path)):
+        count = f"{len(inside)} bundles" if len(inside) > 1 else "a bundle"
+        got = f"a folder that holds {count}; name one, such as {inside[-1]}"
+        raise BundleError(str(path), "", f"a folder with a {MANIFEST}", got)
+    return Bundle(file.parent, manifest(read_json(file)))
+
+
+def _bundles_in(folder: str | os.PathLike[str]) -> list[str]:
+    try:
+        return [name for name in sorted(os.listdir(folder)) if os.path.lexists(Path(folder, name, MANIFEST))]
+    except OSError:
+        return []
 
 
 def views(tensors: Mapping[str, Tensor | None], storages: Mapping[str, Bytes]) -> dict[str, Any]:

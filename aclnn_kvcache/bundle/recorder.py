@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -91,13 +91,16 @@ class Recorder:
                 stream.synchronize()
             except Exception as error:
                 outcome = outcome_of(error, contract)
+                written = _attempt(lambda: self._write(draft, outcome))
                 with suppress(RecordWarning):  # where warnings are errors, the call's own still comes first
-                    _warn(_attempt(lambda: self._write(draft, outcome)))
+                    _warn("failed, and was not recorded", written)
+                if isinstance(written, Path) and isinstance(error, KvCacheError):
+                    error.attach(bundle=str(written))
                 raise
             if not self._failing_only:
                 returned = dict(zip(contract.outputs, result, strict=True)) if isinstance(result, tuple) else {}
                 made = {name: array for name, array in returned.items() if arguments[name] is None}
-                _warn(_attempt(lambda: self._write(draft, SUCCESS, made)))
+                _warn("was made, but not recorded", _attempt(lambda: self._write(draft, SUCCESS, made)))
             if isinstance(draft, DeviceFaultError):
                 raise draft
             return result
@@ -134,18 +137,24 @@ class Recorder:
 
 
 def recorder_of(
-    device: Device, record: str | os.PathLike[str] | None, failing_only: bool | None, environ: Mapping[str, str]
+    device: Device,
+    record: str | os.PathLike[str] | Literal[False] | None,
+    failing_only: bool | None,
+    environ: Mapping[str, str],
 ) -> Recorder | None:
     """The recorder of a session; None if nothing asks for one. Arguments that are None leave it to the environment.
 
     Raises ArgumentError for a folder that cannot be used and for another value than 0 and 1 of the switch.
     """
+    if record is False:
+        return None
+    failing_only = switch("record_failing_only", failing_only, RECORD_FAILING)
     folder = environ.get(RECORD) or None if record is None else record
     if folder is None:
         return None
-    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-        raise ArgumentError("record", "the path of a folder", repr(folder))
-    return Recorder(device, Path(folder).absolute(), switch("record_failing_only", failing_only, RECORD_FAILING))
+    if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder) or "\0" in str(folder):
+        raise ArgumentError("record", "the path of a folder, False, or None", repr(folder))
+    return Recorder(device, Path(folder).absolute(), failing_only)
 
 
 def _attempt(step: Callable[[], Result]) -> Result | Exception:
@@ -156,9 +165,9 @@ def _attempt(step: Callable[[], Result]) -> Result | Exception:
         return error.with_traceback(None)  # that would hold the arrays
 
 
-def _warn(outcome: object) -> None:
+def _warn(call: str, outcome: object) -> None:
     if isinstance(outcome, Exception):
-        text = f"this call was made, but not recorded: {outcome or type(outcome).__name__}"
+        text = f"this call {call}: {outcome or type(outcome).__name__}"
         warnings.warn(text, RecordWarning, stacklevel=4)
 
 

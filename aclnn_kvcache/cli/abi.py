@@ -30,18 +30,18 @@ def run(options: argparse.Namespace) -> int:
     except KvCacheError as error:
         print(error, file=sys.stderr)
         if options.json:
-            print(json.dumps({**document, "error": str(error)}, indent=2))
+            print(json.dumps({**document, "error": str(error), "exit_code": exit_code(error)}, indent=2))
         return exit_code(error)
     functions = [function._asdict() for function in operator_functions(library)]
+    code = RUNTIME_FAILURE if any(function["error"] for function in functions) else 0
+    code = NO_BACKEND if any(function["missing"] for function in functions) else code
     if options.json:
         document |= {"backend": library.backend, "functions": functions, "libraries": list(library.paths)}
-        print(json.dumps({**document, "error": ""}, indent=2))
+        print(json.dumps({**document, "error": "", "exit_code": code}, indent=2))
     else:
         print(f"backend  {library.backend}")
         print("\n".join(_text(function) for function in functions))
-    if any(function["missing"] for function in functions):
-        return NO_BACKEND
-    return RUNTIME_FAILURE if any(function["error"] for function in functions) else 0
+    return code
 
 
 def _text(function: dict[str, Any]) -> str:

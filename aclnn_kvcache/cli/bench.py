@@ -46,9 +46,9 @@ def run(options: argparse.Namespace) -> int:
     screen = sys.stderr if options.json else sys.stdout
     report = Report({}, [])
     try:
-        with Session(
-            options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi
-        ) as session:
+        place = {"library_dir": options.library_dir, "qkv_abi": options.qkv_abi}
+        # Recording and waiting would be measured, and nothing else.
+        with Session(options.backend, options.device, **place, record=False, blocking=False) as session:
             report = report._replace(surroundings=surroundings(session))
             print(header(report.surroundings), file=screen, flush=True)
             figures: list[Figure] = []

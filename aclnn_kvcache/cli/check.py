@@ -36,12 +36,14 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps({**document, "error": str(error), "exit_code": exit_code(error)}, indent=2))
         return exit_code(error)
-    code = 1 if checked.findings else 0
+    code = 1 if checked.refusal or checked.findings or checked.prediction.risks else 0
     if options.json:
         document |= {
             "operator": checked.operator,
             "status": _status(checked),
             "findings": [{**finding._asdict(), "source": _source(checked, finding)} for finding in checked.findings],
+            "risks": [risk._asdict() for risk in checked.prediction.risks],
+            "refusal": checked.refusal,
             "values_known": checked.values_known,
         }
         document |= {"prediction": _prediction(checked)} if options.predict else {}
@@ -50,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(_lines(checked)))
         if options.predict:
             print(checked.prediction)
+        else:
+            print("".join(f"  risk: {risk.message}\n" for risk in checked.prediction.risks), end="")
     return code
 
 
@@ -71,11 +75,16 @@ def _prediction(checked: Checked) -> dict[str, Any]:
 
 def _lines(checked: Checked) -> list[str]:
     values = "" if checked.values_known else " (shapes, strides and attributes; values of slots are not known)"
+    refused = [f"  refused: {checked.refusal}"] if checked.refusal else []
     if not checked.findings:
-        return [f"{checked.operator}: nothing is wrong{values}"]
+        wrong = "no rule is broken, but the session refuses the call" if refused else "nothing is wrong"
+        if checked.prediction.risks:
+            wrong = "no rule is broken and CANN goes on, but the session refuses the call on device arrays"
+        return [f"{checked.operator}: {wrong}{values}", *refused]
     status = _status(checked)
     answer = f"CANN answers {status}" if status else "CANN checks none of this and goes on"
-    lines = [f"{checked.operator}: {len(checked.findings)} broken rules{values}; {answer}"]
+    broken = f"{len(checked.findings)} broken rule{'s' if len(checked.findings) > 1 else ''}"
+    lines = [f"{checked.operator}: {broken}{values}; {answer}", *refused]
     for finding in checked.findings:
         cann = f"{finding.status} {finding.ez or ''}".strip() if finding.status else "not checked by CANN"
         lines += [f"  {finding.message}", f"    rule {finding.rule}; {cann}; {_source(checked, finding)}"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from aclnn_kvcache.cli.backend import add_backend_arguments
-from aclnn_kvcache.cli.smoke import seconds
+from aclnn_kvcache.cli.numbers import INDEX, SECONDS
 from aclnn_kvcache.doctor import examine
 
 HELP = (
@@ -17,18 +17,11 @@ HELP = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend_arguments(parser)
-    parser.add_argument("--device", type=index, default=0, metavar="N", help="index among the visible devices")
+    parser.add_argument("--device", type=INDEX, default=0, metavar="N", help="index among the visible devices")
     parser.add_argument(
-        "--timeout", type=seconds, default=60.0, metavar="SECONDS", help="limit for libraries and device to answer (60)"
+        "--timeout", type=SECONDS, default=60.0, metavar="SECONDS", help="limit for libraries and device to answer (60)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-
-
-def index(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError("must be an index, counted from 0")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from aclnn_kvcache.cli.backend import NO_BACKEND, RUNTIME_FAILURE, WRONG_USAGE
+from aclnn_kvcache.cli.numbers import PROCESS
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain import Explanation, explain, is_code, plog, rule_table
 
 HELP = "say what a status, a message code, an error text or CANN's log means, and what to do about it"
 
 SCHEMA = 1
+
+UNKNOWN = 1
+"""Exit code where nothing is known of what was asked for, not even its family."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,17 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="explain CANN's log of the process that wrote last; exit code 3 if none is there",
     )
-    parser.add_argument("--pid", type=process, metavar="N", help="with --plog: the log of this process")
+    parser.add_argument("--pid", type=PROCESS, metavar="N", help="with --plog: the log of this process")
     parser.add_argument("--log-dir", metavar="DIR", help="with --plog: this folder, not the one of CANN's variables")
     parser.add_argument("--rules", metavar="OPERATOR", help="print an operator's rules, and what CANN answers to each")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-
-
-def process(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be above 0")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         code, document["error"] = WRONG_USAGE, str(error)
         print(error, file=sys.stderr)
     if options.json:
-        print(json.dumps(document, indent=2))
+        print(json.dumps({**document, "exit_code": code}, indent=2))
     elif parts:
         print("\n\n".join(parts))
     return code
@@ -67,6 +64,7 @@ def _answer(options: argparse.Namespace, document: dict[str, Any], parts: list[s
         raise ArgumentError("--pid and --log-dir", "--plog beside them", "them alone", "add --plog")
     for text in _texts(options):
         explanation = explain(text)
+        code = code if explanation.is_known else UNKNOWN
         document["explanations"].append(explanation.as_dict())
         parts.append(str(explanation))
     if options.rules is not None:
@@ -74,7 +72,8 @@ def _answer(options: argparse.Namespace, document: dict[str, Any], parts: list[s
         document["rules"] = rule_table.as_dict(contract)
         parts.append(rule_table.as_text(contract))
     if options.plog:
-        document["log"], text, code = _log(options)
+        document["log"], text, found = _log(options)
+        code = found or code
         parts.append(text)
     if not parts:
         raise ArgumentError("WHAT", "a code or a text", "nothing", "pass one, or send a text to standard input")
@@ -119,7 +118,10 @@ def _log_text(options: argparse.Namespace, place: plog.LogPlace, log: plog.Log) 
     if not log.files:
         yield f"no log of {f'process {options.pid}' if options.pid else 'any process'} there"
     elif not log.lines and not log.problems:
-        yield f"no error in the log of process {log.pid}"
+        nothing = "no error" if log.recognised else "no line of CANN's form"
+        yield f"{nothing} in the log of process {log.pid}"
+    if log.unread:
+        yield f"{log.unread} bytes before the last {plog.TAIL >> 20} MiB were not read"
     if log.older:
         yield f"{log.older} older lines are left out"
     if log.lines:

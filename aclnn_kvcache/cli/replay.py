@@ -11,6 +11,7 @@ from typing import Any
 from aclnn_kvcache.bundle.manifest import Outcome
 from aclnn_kvcache.bundle.reading import read_bundle
 from aclnn_kvcache.cli.backend import add_backend_arguments, exit_code
+from aclnn_kvcache.cli.numbers import INDEX
 from aclnn_kvcache.compare import Comparison
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.replay.replay import Replay, replay
@@ -22,9 +23,9 @@ SCHEMA = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call")
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of a recorded call, or its manifest")
     add_backend_arguments(parser)
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
+    parser.add_argument("--device", type=INDEX, default=0, metavar="N", help="index among the visible devices")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
@@ -32,9 +33,8 @@ def run(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {"schema": SCHEMA, "command": "replay", "bundle": options.bundle, "error": ""}
     try:
         bundle = read_bundle(options.bundle)
-        with Session(
-            options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi
-        ) as session:
+        place = {"library_dir": options.library_dir, "qkv_abi": options.qkv_abi}
+        with Session(options.backend, options.device, **place, record=False) as session:
             here = {
                 "backend": session.backend,
                 "device": session.device,
@@ -94,6 +94,9 @@ def _text(here: dict[str, Any], report: Replay) -> str:
     lines += [f"recorded   {name}: {result.summary()}" for name, result in report.recorded.items() if not result.ok]
     verdict = "good" if report.ok else "DIFFERS"
     equal = "as recorded, byte by byte" if report.as_recorded else "not as recorded"
+    if report.as_recorded and report.outcome.error:
+        launched = report.outcome.phase in ("phase 2", "synchronize")
+        equal = "fails as recorded" if launched else "refused as recorded"
     excuse = "" if report.as_recorded or not report.ok else ", as may be on another backend, CANN or SoC"
     return "\n".join([*lines, f"{verdict}: {equal}{excuse}"])
 

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from pathlib import Path
 
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE, add_backend_arguments, exit_code
+from aclnn_kvcache.cli.numbers import INDEX, SECONDS, SEED
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.session import Session
 from aclnn_kvcache.smoke.cases import CASES
-from aclnn_kvcache.smoke.report import Report, as_json, as_junit, header, line, summary
+from aclnn_kvcache.smoke.report import SCHEMA, Report, as_json, as_junit, header, line, summary
 from aclnn_kvcache.smoke.runner import run_cases
 from aclnn_kvcache.smoke.watchdog import Watchdog
 
@@ -21,29 +23,15 @@ HELP = "run the operators on seeded cases and compare every byte with the oracle
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_backend_arguments(parser)
-    parser.add_argument("--device", type=int, default=0, metavar="N", help="index among the visible devices")
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the cases' data (0)")
+    parser.add_argument("--device", type=INDEX, default=0, metavar="N", help="index among the visible devices")
+    parser.add_argument("--seed", type=SEED, default=0, metavar="N", help="seed of the cases' data (0)")
     parser.add_argument(
         "--case", action="append", choices=sorted(CASES), metavar="NAME", help="only this case; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
-    parser.add_argument("--timeout", type=seconds, default=300.0, metavar="SECONDS", help="hard limit of the run (300)")
+    parser.add_argument("--timeout", type=SECONDS, default=300.0, metavar="SECONDS", help="hard limit of the run (300)")
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
     parser.add_argument("--junit", type=report_file, metavar="FILE", help="write a JUnit report there")
-
-
-def seed(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return value
-
-
-def seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 86400:
-        raise argparse.ArgumentTypeError("must be above 0 and at most 86400 seconds")
-    return value
 
 
 def report_file(text: str) -> Path:
@@ -55,7 +43,7 @@ def report_file(text: str) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     if options.list:
-        print("\n".join(f"{name:32} {case.about}" for name, case in CASES.items()))
+        print(_cases(options.json))
         return 0
     report = Report(seed=options.seed)
     # With --json standard output holds the document and nothing else.
@@ -67,6 +55,13 @@ def run(options: argparse.Namespace) -> int:
     if options.junit:
         options.junit.write_text(as_junit(report), encoding="utf-8")
     return report.exit_code
+
+
+def _cases(in_json: bool) -> str:
+    if not in_json:
+        return "\n".join(f"{name:32} {case.about}" for name, case in CASES.items())
+    cases = [{"name": name, "operator": case.operator, "about": case.about} for name, case in CASES.items()]
+    return json.dumps({"schema": SCHEMA, "command": "smoke", "cases": cases, "exit_code": 0}, indent=2)
 
 
 def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: Watchdog) -> int:

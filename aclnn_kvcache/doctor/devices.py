@@ -88,7 +88,7 @@ def check_devices(subject: Subject) -> Iterator[Line]:
     if not facts:
         return
     count, name = facts["count"], facts["soc_name"]
-    if count <= subject.device:
+    if subject.lacks_the_device:
         visible = f"{count} are visible" if count != 1 else "1 is visible"
         text = f"there is no device {subject.device}: {visible} to the libraries, counted from 0"
         yield Line("devices", PROBLEM, text, f"use --device 0 to {count - 1}" if count else f"unset {VISIBLE}")
@@ -98,4 +98,6 @@ def check_devices(subject: Subject) -> Iterator[Line]:
         yield Line("product", OK, name)
     else:
         text = f"this is {name}, and both operators exist for {PRODUCT} only"
-        yield Line("product", PROBLEM, text, "run on a host with an Ascend 950")
+        yield Line(
+            "product", PROBLEM, text, f"unset {PROFILE}" if subject.simulated else "run on a host with an Ascend 950"
+        )

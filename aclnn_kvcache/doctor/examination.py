@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from aclnn_kvcache.doctor import devices, installation, machine, operators, surroundings
-from aclnn_kvcache.doctor.native_facts import gather
+from aclnn_kvcache.doctor.native_facts import NativeFacts, gather
 from aclnn_kvcache.doctor.report import PROBLEM, Line, Report
 from aclnn_kvcache.doctor.subject import Subject
 from aclnn_kvcache.errors import ArgumentError
@@ -64,8 +64,9 @@ def examine(
         raise ArgumentError("library_dir", "the path of a folder", repr(library_dir))
     folder = None if library_dir is None else os.fspath(library_dir)
     environ = os.environ if environ is None else environ
-    request = {"backend": backend, "library_dir": folder, "qkv_abi": qkv_abi, "device": device}
-    subject = Subject(backend, folder, device, dict(environ), root, gather(request, environ, timeout))
+    subject = Subject(backend, folder, device, dict(environ), root, NativeFacts({}))
+    request = {"backend": backend, "library_dir": folder, "qkv_abi": qkv_abi, "device": device, "smoke": subject.smoke}
+    subject = subject._replace(native=gather(request, environ, timeout))
     lines = tuple(line for name, check in CHECKS.items() for line in _checked(name, check, subject))
     return Report(subject.loaded_backend, lines)
 

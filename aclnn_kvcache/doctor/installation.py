@@ -83,7 +83,7 @@ def check_process(subject: Subject) -> Iterator[Line]:
     text += f"\n{native.said}" if native.said else ""
     cure = ASK_THE_DRIVER
     if subject.simulated or native.stopped_while.startswith("opening the libraries"):
-        cure = "run 'aclnn-kvcache smoke' with the same options, with a core dump allowed (ulimit -c unlimited)"
+        cure = f"run '{subject.smoke}', with a core dump allowed (ulimit -c unlimited)"
     if native.stopped.startswith("could not be started"):
         cure = "free memory, processes or the folder of temporary files (TMPDIR), as the text says"
     yield Line("process", PROBLEM, text, cure)

@@ -11,6 +11,7 @@ from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
 from aclnn_kvcache.errors import PHASE_1
 from aclnn_kvcache.native.kernels import kernel_package
+from aclnn_kvcache.rules.contracts import CONTRACTS
 
 INSTALL_OPERATORS = (
     "install the operator package (ops-transformer) of CANN 9.1.0 or later for Ascend 950, or name a custom package "
@@ -22,16 +23,20 @@ INSTALL_KERNELS = "install the operator package with the kernels for Ascend 950,
 
 def check_operators(subject: Subject) -> Iterator[Line]:
     """Which library has each function, and the argument list in force."""
+    missing: dict[str, list[str]] = {}
     for function in _functions(subject):
         if function["missing"]:
-            text = function["error"].partition(" Tried, in this order")[0]
-            yield Line("operators", PROBLEM, text, INSTALL_OPERATORS)
+            reason = function["error"].partition("Tried, in this order")[0].strip().removeprefix(function["name"])
+            missing.setdefault(reason, []).append(function["name"])
         elif function["error"]:
             yield Line("operators", PROBLEM, function["error"], STATE_THE_REVISION)
         else:
             differences = "; ".join(function["differences"]) or "as expected"
             text = f"{function['name']}: {function['library']}\narguments by {function['source']}: {differences}"
             yield Line("operators", OK, text)
+    for reason, (first, *others) in missing.items():
+        same = f"\nthe same holds for {', '.join(others)}" if others else ""
+        yield Line("operators", PROBLEM, f"{first}{reason}{same}", INSTALL_OPERATORS)
 
 
 def check_kernels(subject: Subject) -> Iterator[Line]:
@@ -40,8 +45,9 @@ def check_kernels(subject: Subject) -> Iterator[Line]:
         api = function["name"].removesuffix(PHASE_1)
         if function["error"] or api == function["name"]:
             continue
-        if subject.simulated:
-            yield Line("kernels", OK, f"{api}: part of the simulator's library")
+        if subject.simulated:  # a profile may leave them out, which the call tells
+            if any(CONTRACTS[r["operator"]].api == api and r["verdict"] == "pass" for r in _results(subject)):
+                yield Line("kernels", OK, f"{api}: part of the simulator's library")
             continue
         kernels = kernel_package(api, function["library"], subject.environ)
         if kernels.found:
@@ -57,9 +63,11 @@ def check_calls(subject: Subject) -> Iterator[Line]:
     """One small call of each operator, compared byte by byte with the oracle."""
     if error := subject.error("calls"):
         kind = subject.native.stages["calls"]["kind"]
-        cure = "try it alone: aclnn-kvcache smoke" if subject.simulated else ASK_THE_DRIVER
+        if subject.lacks_the_device:
+            return  # said before, with the devices that there are
+        cure = f"try it alone: {subject.smoke}" if subject.simulated else ASK_THE_DRIVER
         yield Line("devices" if kind == "DeviceUnavailableError" else "calls", PROBLEM, error, cure)
-    for result in subject.stage("calls").get("results", ()):
+    for result in _results(subject):
         yield _call(result)
 
 
@@ -69,6 +77,10 @@ def _call(result: Mapping[str, Any]) -> Line:
     what = "failed" if result["verdict"] == "error" else "left other bytes than it must"
     text = f"{result['operator']} {what}: {result['detail']}"
     return Line("calls", PROBLEM, text, f"do what the text says; to repeat this call alone: {result['rerun']}")
+
+
+def _results(subject: Subject) -> list[Mapping[str, Any]]:
+    return list(subject.stage("calls").get("results", ()))
 
 
 def _functions(subject: Subject) -> list[Mapping[str, Any]]:

@@ -47,9 +47,11 @@ class Report(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """One sentence: ready, or the first problem."""
+        """One line: ready, or the first problem."""
         if self.problems:
-            return f"not ready: {self.problems[0].text.splitlines()[0].partition('. ')[0]}"
+            text = self.problems[0].text.splitlines()[0]
+            problem, separator, _ = text.partition(". What to do: ")
+            return f"not ready: {problem if separator else text.partition('. ')[0]}"
         warnings = sum(line.verdict == WARNING for line in self.lines)
         return f"ready: both operators run on backend {self.backend}; warnings: {warnings}"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,18 @@ class Subject(NamedTuple):
     def simulated(self) -> bool:
         """The simulator is what is examined, be it there or not."""
         return self.loaded_backend == "simulator" or (self.loaded_backend == "none" and self.backend == "simulator")
+
+    @property
+    def lacks_the_device(self) -> bool:
+        """Whether the libraries see fewer devices than the one that is examined needs."""
+        facts = self.stage("devices")
+        return bool(facts) and facts["count"] <= self.device
+
+    @property
+    def smoke(self) -> str:
+        """The command that runs the smoke test on what is examined."""
+        words = ["aclnn-kvcache", "smoke", "--backend", self.backend, "--device", str(self.device)]
+        return shlex.join([*words, *(["--library-dir", self.library_dir] if self.library_dir else [])])
 
     @property
     def folders(self) -> list[discovery.Folder]:

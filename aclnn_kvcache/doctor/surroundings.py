@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from aclnn_kvcache.bundle.recorder import RECORD
 from aclnn_kvcache.doctor.report import OK, PROBLEM, WARNING, Line
 from aclnn_kvcache.doctor.subject import Subject
 from aclnn_kvcache.doctor.variables import OURS, VARIABLES, Variable
 from aclnn_kvcache.explain.plog import log_folder
 from aclnn_kvcache.native.discovery import OVERRIDE
-from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 
 LEVELS = {"0": "DEBUG", "1": "INFO", "2": "WARNING", "3": "ERROR", "4": "none"}
 LEVEL = "ASCEND_GLOBAL_LOG_LEVEL"
@@ -77,9 +77,10 @@ def _variable(subject: Subject, name: str, value: str, variable: Variable) -> Li
         return Line("environment", WARNING, text, f"unset {name}, or keep it for others")
     if name == OVERRIDE and subject.library_dir is not None:
         return Line("environment", WARNING, f"{text}; not used: a folder is given", f"unset {name}")
-    if name == QKV_ABI and value not in REVISIONS[QKV]:
-        choices = " or ".join(REVISIONS[QKV])
-        return Line("environment", PROBLEM, f"{text}; it must be {choices}", f"export {name}={min(REVISIONS[QKV])}")
+    if variable.allowed and value not in variable.allowed:
+        return Line("environment", PROBLEM, f"{text}; it must be {' or '.join(variable.allowed)}", f"unset {name}")
+    if name == RECORD and (fault := _cannot_hold(value)):
+        return Line("environment", PROBLEM, f"{text}; {fault}", f"unset {name}")
     paths = list(filter(None, value.split(":")))
     if variable.paths and (missing := [path for path in paths if not os.path.exists(path)]):
         return Line("environment", WARNING, f"{text}; not there: {', '.join(missing)}", f"correct {name}")
@@ -87,3 +88,12 @@ def _variable(subject: Subject, name: str, value: str, variable: Variable) -> Li
         text += "; devlib holds stubs to link with, whose calls answer 100039"
         return Line("environment", WARNING, text, "source set_env.sh again, on a host with the driver")
     return Line("environment", OK, text)
+
+
+def _cannot_hold(folder: str) -> str:
+    """Why a folder cannot be used or made; empty if it can."""
+    path = Path(folder).absolute()
+    there = next(place for place in (path, *path.parents) if os.path.lexists(place))
+    if not os.path.isdir(there):
+        return f"{there} is no folder"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"this user may not write to {there}"

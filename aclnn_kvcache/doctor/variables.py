@@ -8,27 +8,30 @@ from typing import NamedTuple
 
 from aclnn_kvcache.bundle.recorder import RECORD, RECORD_FAILING
 from aclnn_kvcache.native.discovery import OVERRIDE
-from aclnn_kvcache.native.revisions import QKV_ABI
+from aclnn_kvcache.native.revisions import QKV, QKV_ABI, REVISIONS
 from aclnn_kvcache.runtime.device import BLOCKING
 
 OURS = "ACLNN_KVCACHE_"
 PROFILE = "ACLSIM_PROFILE"
+SWITCH = ("0", "1")
 
 
 class Variable(NamedTuple):
     does: str
     paths: bool = False
     """It holds one path, or several separated by colons, which must be there."""
+    allowed: tuple[str, ...] = ()
+    """The only values that sessions take, where it is not a matter of other things."""
     ignored: bool = False
     """Others read it; the calls of this package do not depend on it."""
 
 
 VARIABLES: Mapping[str, Variable] = {
     OVERRIDE: Variable("the only folder that libraries are taken from", paths=True),
-    QKV_ABI: Variable("the revision of the fused operator where no header tells it"),
-    BLOCKING: Variable("1 makes every call wait for its work, for debugging: calls are slow"),
+    QKV_ABI: Variable("the revision of the fused operator where no header tells it", allowed=tuple(REVISIONS[QKV])),
+    BLOCKING: Variable("1 makes every call wait for its work, for debugging: calls are slow", allowed=SWITCH),
     RECORD: Variable("folder that every call is recorded in: calls are slow"),
-    RECORD_FAILING: Variable("1 records only calls that fail"),
+    RECORD_FAILING: Variable("1 records only calls that fail", allowed=SWITCH),
     "ASCEND_HOME_PATH": Variable("root of CANN, searched for libraries first", paths=True),
     "ASCEND_TOOLKIT_HOME": Variable("root of CANN, searched for libraries second", paths=True),
     "ASCEND_OPP_PATH": Variable("the operator package with the kernels; custom ones in its vendors", paths=True),

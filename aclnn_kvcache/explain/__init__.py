@@ -9,7 +9,7 @@ from typing import SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
-from aclnn_kvcache.explain.explanation import Cause, Explanation, of_message, of_status
+from aclnn_kvcache.explain.explanation import LONGEST_TEXT, Cause, Explanation, of_message, of_status
 from aclnn_kvcache.explain.messages import known_messages
 
 __all__ = ["Cause", "Explanation", "explain", "is_code"]
@@ -25,7 +25,8 @@ def explain(what: str | SupportsIndex) -> Explanation:
 
     what: a status as a number (161002, "0x274ea"), its C name in any case ("ACLNN_ERR_PARAM_INVALID"), a code of
     CANN's messages ("EZ0028"), or a text with any of these in it: an error message, a traceback, a piece of a log. Of a
-    text the most telling is explained first; what usually follows from something else is marked as noise.
+    text the most telling is explained first; what usually follows from something else is marked as noise. Of more than
+    4 Mi characters only the last are looked at, and the explanation says so.
 
     A code that no table has is explained by its family; a name that is not known gets the names most like it.
     Raises ArgumentError for an empty text and for what is neither a number nor a text.
@@ -44,9 +45,11 @@ def explain(what: str | SupportsIndex) -> Explanation:
         return Explanation(text, (of_status(named.value),))
     from aclnn_kvcache.explain.text import find  # here, as its patterns would make importing the package slow
 
+    unread = max(len(text) - LONGEST_TEXT, 0)
+    text = text[unread:]
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
-    return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else ())
+    return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else (), unread)
 
 
 def is_code(text: str) -> bool:

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 from aclnn_kvcache import status
 from aclnn_kvcache.explain.messages import describe_message, known_messages
 
-CHECKS = "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation"
+LONGEST_TEXT = 4 << 20
+"""Characters of a text that are looked at: the last ones, as an error stands at the end of a log."""
+
+CHECKS = (
+    "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation; "
+    "`aclnn-kvcache replay` makes a recorded call again, on the simulator too"
+)
 
 
 class Cause(NamedTuple):
@@ -56,20 +62,31 @@ class Explanation(NamedTuple):
     what: str
     causes: tuple[Cause, ...] = ()
     similar: tuple[str, ...] = ()
+    unread: int = 0
+    """Characters of a long text, from its start, that were not looked at."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was recognised, at least the family of a code."""
+        return any(cause.known or cause.kind != "status" or status.family(int(cause.code)) for cause in self.causes)
 
     def __str__(self) -> str:
         if not self.causes:
-            return f"nothing known in: {_short(self.what)}{_or(self.similar)}\n  {_HELP}"
+            return f"nothing known in: {_short(self.what)}{_or(self.similar)}\n  {_HELP}{self._limit}"
         parts = [str(cause) for cause in self.causes if not cause.noise]
         noise = dict.fromkeys(cause.line for cause in self.causes if cause.noise)
         if noise:
             parts += ["\n  ".join(["usual noise, not the cause:", *noise])]
-        return "\n\n".join(parts)
+        return "\n\n".join(parts) + self._limit
+
+    @property
+    def _limit(self) -> str:
+        return f"\n\nonly the end was looked at: {self.unread} characters before it were not" if self.unread else ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; of a long text only the start."""
         causes = [cause._asdict() for cause in self.causes]
-        return {"what": _short(self.what), "causes": causes, "similar": self.similar}
+        return {"what": _short(self.what), "causes": causes, "similar": self.similar, "unread": self.unread}
 
 
 _HELP = "explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"

@@ -37,7 +37,7 @@ class LogPlace(NamedTuple):
     def __str__(self) -> str:
         if not self.path:
             return "no folder for CANN's logs: HOME is not set"
-        missing = "" if self.exists else ", which does not exist"
+        missing = "" if self.exists else ", where no folder is"
         stdout = f"; but {self.to_stdout} sends them to standard output" if self.to_stdout else ""
         return f"{self.path} (by {self.variable}){missing}{stdout}"
 
@@ -72,9 +72,13 @@ class Log(NamedTuple):
     noise: int
     """Lines left out because they only follow from others."""
     older: int
-    """Different lines left out because there are too many."""
+    """Different lines left out because there are too many, of those that were read."""
     problems: tuple[str, ...]
     """Files and folders that could not be read, with the reason."""
+    unread: int = 0
+    """Bytes before what was read."""
+    recognised: int = 0
+    """Lines that are of CANN's form, whatever they say."""
 
 
 def log_folder(environ: Mapping[str, str]) -> LogPlace:
@@ -101,12 +105,11 @@ def read(folder: str, pid: int | None = None) -> Log:
     problems: list[str] = []
     files = _files(folder, pid, problems)
     records: list[LogLine] = []
-    budget = TAIL
+    budget, unread = TAIL, 0
     for path in reversed(files):
-        if budget <= 0:
-            break
-        data = _tail(path, budget, problems)
-        budget -= len(data)
+        data, skipped = _tail(path, budget, problems)
+        budget = 0 if skipped else budget - len(data)
+        unread += skipped
         records[:0] = _records(data.decode("utf-8", "replace").splitlines())
     important = [record for record in records if _matters(record)]
     telling = [record for record in important if not is_noise(record.text)] or important
@@ -118,6 +121,8 @@ def read(folder: str, pid: int | None = None) -> Log:
         len(important) - len(telling),
         max(len(folded) - MOST_LINES, 0),
         tuple(problems),
+        unread,
+        len(records),
     )
 
 
@@ -163,8 +168,8 @@ def _pid(path: Path) -> int:
     return int(match[1])
 
 
-def _tail(path: Path, limit: int, problems: list[str]) -> bytes:
-    """The end of a file, from the start of a line."""
+def _tail(path: Path, limit: int, problems: list[str]) -> tuple[bytes, int]:
+    """The end of a file, from the start of a line, and how many bytes are before it."""
     try:
         with path.open("rb") as file:
             start = max(file.seek(0, os.SEEK_END) - limit, 0)
@@ -172,8 +177,11 @@ def _tail(path: Path, limit: int, problems: list[str]) -> bytes:
             data = file.read(limit)
     except OSError as error:
         problems.append(_reason(str(path), error))
-        return b""
-    return data.partition(b"\n")[2] if start else data
+        return b"", 0
+    if start:
+        lost, newline, data = data.partition(b"\n")
+        start += len(lost + newline)
+    return data, start
 
 
 def _reason(path: str, error: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.predict import RISKS, Risk
 from aclnn_kvcache.rules.rule import Contract, Rule
 
 
@@ -24,18 +25,31 @@ def contract(operator: str) -> Contract:
 
 
 def as_text(contract: Contract) -> str:
-    """One line for each rule: id, what must hold, arguments; below the answer and the source that it shares."""
+    """One line for each rule: id, what must hold, arguments; below the answer and the source that it shares.
+
+    Behind them the risks: what neither CANN nor ``check_call`` minds, and the session refuses.
+    """
     width = max(len(rule.id) for rule in contract.rules)
     lines = [f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"]
     for heading, rules in groupby(contract.rules, _heading):
         lines += ["", heading]
-        lines += [f"  {rule.id:{width}}  {rule.expected} [{', '.join(rule.arguments)}]" for rule in rules]
+        lines += [_row(rule, width) for rule in rules]
+    for source, risks in groupby(RISKS[contract.name], lambda risk: risk.source):
+        lines += ["", f"{_REFUSED} ({source})", *(_row(risk, width) for risk in risks)]
     return "\n".join(lines)
 
 
 def as_dict(contract: Contract) -> dict[str, Any]:
     """For JSON."""
-    return {"name": contract.name, "api": contract.api, "rules": [_facts(rule) for rule in contract.rules]}
+    rules, risks = [_facts(rule) for rule in contract.rules], [risk._asdict() for risk in RISKS[contract.name]]
+    return {"name": contract.name, "api": contract.api, "rules": rules, "risks": risks}
+
+
+_REFUSED = "risks: CANN goes on, but the session refuses the call"
+
+
+def _row(rule: Rule | Risk, width: int) -> str:
+    return f"  {rule.id:{width}}  {rule.expected} [{', '.join(rule.arguments)}]"
 
 
 def _heading(rule: Rule) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from aclnn_kvcache import status
 from aclnn_kvcache.explain.explanation import Cause, of_message, of_status
 from aclnn_kvcache.explain.messages import describe_message
-from aclnn_kvcache.explain.phrases import compiled, is_noise
+from aclnn_kvcache.explain.phrases import Phrase, is_noise, matches
 
 LONGEST_LINE = 2000
 
@@ -23,6 +24,9 @@ _DECORATION = re.compile(
 _NUMBER = re.compile(r"(?<![\w.])(0x[0-9a-f]{5}|[1235](?:00|07|45|48|61)\d{3})(?!\w|\.\d)", re.IGNORECASE)
 _SAYS_ERROR = re.compile(r"(err|code|status|ret|result|fail|answered|\brc\b)[^\d]*$", re.IGNORECASE)
 """What stands before a number that is a status and not a size or a process."""
+_SAYS_OTHER = re.compile(r"\b(p?pid|tid|process|thread|took|elapsed|size|port|line|offset)\W*$", re.IGNORECASE)
+_UNIT = re.compile(r"\s?([mun]?s|sec\w*|bytes?|[kmgt]i?b|tokens|elements|%)\b", re.IGNORECASE)
+"""What stands before and behind a number that is no status, unless something says that it is one."""
 _NAME = re.compile(r"\bACL(?:NN)?_\w+", re.IGNORECASE)
 _MESSAGE = re.compile(r"\bE[A-Z0-9]\d{4}\b")
 
@@ -39,33 +43,35 @@ def clean(line: str) -> str:
 def find(text: str) -> tuple[Cause, ...]:
     """What is known in the text, each once, the most telling first and noise last."""
     found: dict[tuple[str, str], Cause] = {}
-    for raw in text.splitlines():
-        line = clean(raw)
-        noise = is_noise(line)
-        for key, cause in _in_line(line):
+    for line in dict.fromkeys(map(clean, text.splitlines())):
+        phrases = list(matches(line))
+        noise = any(phrase.noise for phrase, _ in phrases)
+        for key, cause in _in_line(line, phrases):
             # A code that also stands on a line of its own is no noise.
             if key not in found or (found[key].noise and not noise):
-                found[key] = cause._replace(noise=noise)
+                found[key] = cause()._replace(noise=noise)
     causes = [cause._replace(noise=cause.noise and _follows(cause, found.values())) for cause in found.values()]
     return tuple(sorted(causes, key=_rank))
 
 
-def _in_line(line: str) -> Iterator[tuple[tuple[str, str], Cause]]:
-    for phrase, pattern in compiled():
-        match = pattern.search(line)
-        if match:
-            cause = Cause("phrase", match[0], "", phrase.meaning, phrase.causes, phrase.action, line=line)
-            yield ("phrase", phrase.pattern), cause
+def _in_line(line: str, phrases: Iterable[tuple[Phrase, str]]) -> Iterator[tuple[tuple[str, str], Callable[[], Cause]]]:
+    """What is in a line: a key, and how to make the cause, which is done once for many lines."""
+    for phrase, text in phrases:
+        about = (phrase.meaning, phrase.causes, phrase.action)
+        yield ("phrase", phrase.pattern), partial(Cause, "phrase", text, "", *about, line=line)
     for code in _MESSAGE.findall(line):
-        yield ("message", code), of_message(code, line)
+        yield ("message", code), partial(of_message, code, line)
     for value in [*_numbers(line), *_named(line)]:
-        yield ("status", str(value)), of_status(value, line)
+        yield ("status", str(value)), partial(of_status, value, line)
 
 
 def _numbers(line: str) -> Iterator[int]:
     for match in _NUMBER.finditer(line):
         value = int(match[1], 0)
-        said = _SAYS_ERROR.search(line[max(0, match.start() - 30) : match.start()])
+        before = line[max(0, match.start() - 30) : match.start()]
+        said = _SAYS_ERROR.search(before)
+        if not said and (_SAYS_OTHER.search(before) or _UNIT.match(line, match.end())):
+            continue
         known, is_round = value in status.statuses(), value % 100_000 == 0
         in_hexadecimal = match[1][:2].lower() == "0x"
         if (known and not is_round and not in_hexadecimal) or (said and (known or not in_hexadecimal)):
@@ -84,6 +90,8 @@ def _follows(cause: Cause, others: Iterable[Cause]) -> bool:
     if cause.kind == "phrase" and not _is_vague(cause):
         return False
     real = [other for other in others if not other.noise]
+    if not real:  # all in one line: the statuses are what it is about, and the rest its wording
+        return cause.kind != "status" and _is_vague(cause) and any(other.kind == "status" for other in others)
     if cause.code == str(_NO_CONTEXT):
         # It is what makes an operator fail inside in a thread without a device.
         real = [other for other in real if not _is_vague(other)]

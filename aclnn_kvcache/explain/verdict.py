@@ -23,6 +23,8 @@ _NO_KERNEL = re.compile(
     r"\bEZ(1008|1009|1013|1014)\b|binary_info_config\.json|dynamic kernel config|opp_kernel package"
 )
 _ABOUT_TENSORS = re.compile(r"\bEZ(00\d\d|1001)\b")
+_ENVIRONMENT = re.compile(r"\b(?P<code>EE2002|EZ1002)\)?:?(?P<text>[^\n]*)")
+_NONE_THERE = re.compile(r"\bno (\w+ )?devices?\b", re.IGNORECASE)
 _NO_DEVICE = re.compile(r"aclrtGetDevice|107002")
 
 
@@ -97,6 +99,30 @@ def _broken_rules(evidence: Evidence) -> Iterator[_Clue]:
         )
 
 
+def _wrong_variable(evidence: Evidence) -> Iterator[_Clue]:
+    found = _ENVIRONMENT.search(evidence.message)
+    if found:
+        yield _Clue(
+            "installation",
+            f"An environment variable is wrong, not your arguments: {found['text'].strip(' .')}",
+            f"the library's message is of the code for environment variables ({found['code']})",
+            "correct or unset the variable that the message names",
+        )
+
+
+def _no_device_at_all(evidence: Evidence) -> Iterator[_Clue]:
+    if evidence.status in OPENING and _NONE_THERE.search(evidence.message):
+        yield _Clue(
+            "device",
+            "The device could not be opened because there is none, or none that this process may see; arguments play "
+            "no part in this",
+            "the library's message says that there is no device",
+            "see that the host has an NPU and the container its /dev/davinci<N>, and that neither "
+            "ASCEND_RT_VISIBLE_DEVICES nor a profile of the simulator hides it: `aclnn-kvcache doctor` looks at all of "
+            "them",
+        )
+
+
 def _two_roots(evidence: Evidence) -> Iterator[_Clue]:
     if len(evidence.roots) > 1:
         yield _Clue(
@@ -114,7 +140,7 @@ def _other_product(evidence: Evidence) -> Iterator[_Clue]:
             f"Your device, not your arguments: the operator has kernels for Ascend 950PR and 950DT alone, and this is "
             f"{evidence.soc_name}",
             f"the SoC is {evidence.soc_name}",
-            'run on an Ascend 950, or on the simulator with backend="simulator"',
+            'run on an Ascend 950, or with backend="simulator" and no other product in ACLSIM_PROFILE',
         )
 
 
@@ -161,6 +187,8 @@ def _refused_tensors(evidence: Evidence) -> Iterator[_Clue]:
 
 _CLUES: tuple[Callable[[Evidence], Iterator[_Clue]], ...] = (
     _broken_rules,
+    _wrong_variable,
+    _no_device_at_all,
     _two_roots,
     _other_product,
     _no_kernels,

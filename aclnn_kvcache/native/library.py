@@ -319,7 +319,11 @@ def _not_found(backend: str, first: discovery.Folder, attempts: list[Attempt]) -
         head = "The simulator's libraries are not there"
         hint = "Installing builds them where a C compiler is found: install gcc or clang, then reinstall"
     elif first.exclusive:
-        head = f"The folder named holds no libraries of backend {backend!r}"
+        head = f"The folder {first.path} holds no libraries of backend {backend!r}"
+        if first.skipped:
+            head = f"The folder {first.path} is not searched: {first.skipped}"
+        elif not os.path.isdir(first.path):
+            head = f"There is no folder {first.path} to take the libraries of backend {backend!r} from"
         hint = f"It comes from {first.reason}, and nothing else was searched"
     else:
         head, hint = "No CANN libraries could be loaded", SOURCE_HINT

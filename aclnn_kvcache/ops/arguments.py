@@ -29,13 +29,22 @@ Array: TypeAlias = "np.ndarray[Any, Any] | DeviceArray"
 Arrays: TypeAlias = "Mapping[str, Array | None]"
 
 
-def place_of(device: Device, arrays: Arrays, written: Sequence[str]) -> str:
+def place_of(device: Device | None, arrays: Arrays, written: Sequence[str]) -> str:
     """Where the arrays of a call are, HOST or DEVICE; never both.
 
     Raises ArgumentError for anything but arrays, for arrays of both kinds, for a read-only array that the call writes
     and for a device array of another session; ClosedError for a closed one.
     """
     places = {name: _place(device, name, array) for name, array in arrays.items() if array is not None}
+    given = ((name, arrays[name]) for name in written)
+    return one_place(places, [n for n, array in given if isinstance(array, np.ndarray) and not array.flags.writeable])
+
+
+def one_place(places: Mapping[str, str], read_only: Iterable[str]) -> str:
+    """HOST or DEVICE, where all arrays are, by name. ``read_only`` names those that the call could not write.
+
+    Raises ArgumentError.
+    """
     on_host = [name for name, place in places.items() if place == HOST]
     on_device = [name for name, place in places.items() if place == DEVICE]
     if on_host and on_device:
@@ -45,16 +54,12 @@ def place_of(device: Device, arrays: Arrays, written: Sequence[str]) -> str:
             f"{', '.join(on_host)} on the host and {', '.join(on_device)} on the device",
             "session.array(...) makes a device copy, .numpy() a host copy",
         )
-    for name in written:
-        array = arrays[name]
-        if isinstance(array, np.ndarray) and not array.flags.writeable:
-            raise ArgumentError(
-                name, "an array that can be written, since the operator changes it", "a read-only array"
-            )
+    for name in read_only:
+        raise ArgumentError(name, "an array that can be written, since the operator changes it", "a read-only array")
     return DEVICE if on_device else HOST
 
 
-def _place(device: Device, name: str, array: object) -> str:
+def _place(device: Device | None, name: str, array: object) -> str:
     if isinstance(array, DeviceArray):
         if array.closed:
             raise ClosedError(f"{name} is a device array that was closed")

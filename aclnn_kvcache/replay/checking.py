@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from aclnn_kvcache.bundle.decoding import described, is_kept, manifest, read_json
+from aclnn_kvcache.bundle.decoding import described, is_kept, read_json
 from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, Described, Tensor
 from aclnn_kvcache.bundle.reading import Bytes, read_bundle
+from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.layout import canonical_strides, dense_strides
+from aclnn_kvcache.ops.arguments import one_place
 from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import output_specs
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.predict import Prediction, predict
@@ -27,6 +29,8 @@ MOST = 2**60
 
 class Checked(NamedTuple):
     operator: str
+    refusal: str
+    """Why the session refuses the call whatever the rules say; empty if it does not."""
     findings: tuple[Finding, ...]
     prediction: Prediction
     values_known: bool
@@ -34,16 +38,20 @@ class Checked(NamedTuple):
 
 
 def check_file(path: str | os.PathLike[str]) -> Checked:
-    """Runs all rules on a bundle's folder, on a manifest, or on a call described by hand.
+    """Runs all rules on a bundle, by its folder or its manifest, or on a call described by hand.
 
-    Values are looked at only where a folder is given and the call was recorded with contents. Raises BundleError.
+    Values are looked at where the call was recorded with contents; all of them must be those recorded. Raises
+    BundleError.
     """
-    if Path(path).is_dir():
-        bundle = read_bundle(path)
-        kept = bundle.manifest
-        return check(kept.call, {} if kept.omitted else bundle.contents(BEFORE))
-    document = read_json(Path(path).resolve())
-    return check(manifest(document).call if is_kept(document) else described(document), {})
+    if not os.path.isdir(path):
+        document = read_json(Path(os.path.realpath(path)))
+        if not is_kept(document):
+            return check(described(document), {})
+    bundle = read_bundle(path)
+    if bundle.manifest.omitted:
+        return check(bundle.manifest.call, {})
+    bundle.verify()
+    return check(bundle.manifest.call, bundle.contents(BEFORE))
 
 
 def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:
@@ -60,7 +68,19 @@ def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:
         if name in tensors and tensors[name].storage in contents
     }
     seen = Call(specs, call.attributes, values, dict(_regions(call, tensors)))
-    return Checked(call.operator, tuple(contract.check(seen)), predict(call.operator, seen), bool(values))
+    findings, prediction = tuple(contract.check(seen)), predict(call.operator, seen)
+    return Checked(call.operator, _refusal(call, tensors), findings, prediction, bool(values))
+
+
+def _refusal(call: Described, tensors: Mapping[str, Tensor]) -> str:
+    storages = {name: call.storages.get(str(tensor.storage)) for name, tensor in tensors.items()}
+    places = {name: storage.place for name, storage in storages.items() if storage}
+    read_only = [name for name in call.contract.written if name in tensors and not tensors[name].writable]
+    try:
+        one_place(places, read_only)
+    except ArgumentError as error:
+        return str(error)
+    return ""
 
 
 def _spec(call: Described, tensor: Tensor) -> TensorSpec:

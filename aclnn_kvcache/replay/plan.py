@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from aclnn_kvcache.bundle.manifest import BEFORE, DEVICE, MANIFEST, Described, Manifest, Outcome, Tensor
+from aclnn_kvcache.bundle.manifest import DEVICE, MANIFEST, Described, Manifest, Outcome, Tensor
 from aclnn_kvcache.bundle.reading import Bundle
 from aclnn_kvcache.dtypes import BY_DTYPE
 from aclnn_kvcache.errors import PHASE_1, BundleError
@@ -28,10 +28,10 @@ class Block(NamedTuple):
     """A piece of device memory, filled with the elements of a view of a file, in order."""
 
     name: str
-    before: str | None
-    """File with the contents before the call; None for zeros."""
-    after: str | None
-    """File with what must come out; None if that does not matter."""
+    before: tuple[str, str] | None
+    """File with the contents before the call, and its SHA-256; None for zeros."""
+    after: tuple[str, str] | None
+    """The same with what must come out; None if that does not matter."""
     file_bytes: int
     itemsize: int
     shape: tuple[int, ...]
@@ -80,7 +80,7 @@ class Plan(NamedTuple):
 def plan_of(bundle: Bundle) -> Plan:
     """Raises BundleError for a call without contents, and for one that failed but not in CANN."""
     manifest = bundle.manifest
-    bundle.contents(BEFORE)  # a broken bundle makes no program
+    bundle.verify()  # a broken bundle makes no program
     phase, status = _end(bundle, manifest.outcome)
     made = _made(manifest)
     tensors = {name: tensor for name, tensor in manifest.call.arguments.items() if tensor is not None} | made
@@ -124,7 +124,7 @@ def _descriptor(call: Described, name: str, tensor: Tensor, blocks: list[Block])
     if storage is None:
         block = Block(name, None, None, 0, size, tensor.shape, tensor.strides, 0)
     else:
-        files = [content and content.file for content in (storage.before, storage.after)]
+        files = [content and (content.file, content.sha256) for content in (storage.before, storage.after)]
         view: tuple[Any, ...] = (size, tensor.shape, tensor.strides, tensor.offset)
         if is_shared:
             view = (1, (storage.nbytes,), (1,), 0)

@@ -95,7 +95,9 @@ def _call(session: Session, call: Described, bases: Mapping[str, Any]) -> tuple[
 
 def _view(tensor: Tensor, base: Any) -> Any:
     if not isinstance(base, DeviceArray):
-        return tensor.view(base)
+        view = tensor.view(base)
+        view.flags.writeable = tensor.writable
+        return view
     size = tensor.numpy_dtype.itemsize
     strides = [stride * size for stride in tensor.strides]
     return DeviceArray(base.buffer, tensor.shape, tensor.numpy_dtype, strides, tensor.offset * size)

@@ -70,7 +70,8 @@ def _c_integers(values: Sequence[int]) -> str:
 
 
 def _c_block(block: Block) -> str:
-    names = [_c_text(block.name), *("NULL" if file is None else _c_text(file) for file in (block.before, block.after))]
+    files = (f"{{{', '.join(map(_c_text, file))}}}" if file else "{NULL, NULL}" for file in (block.before, block.after))
+    names = [_c_text(block.name), *files]
     numbers = [str(block.file_bytes), str(block.itemsize), str(len(block.shape))]
     view = [_c_integers(block.shape), _c_integers(block.strides), str(block.offset)]
     return f"{{{', '.join([*names, *numbers, *view])}}}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aclnn_kvcache import layout
-from aclnn_kvcache.dtypes import AnyDtype, dtype_of, format_of
+from aclnn_kvcache.dtypes import DTYPES, FORMATS, AnyDtype, dtype_of, format_of, like
 from aclnn_kvcache.errors import ArgumentError
 
 ND = 2
@@ -51,14 +51,25 @@ class TensorSpec(_TensorSpec):
         extents = _integers("shape", shape)
         steps = layout.dense_strides(extents) if strides is None else _integers("strides", strides)
         if len(steps) != len(extents):
-            raise ArgumentError("strides", f"{len(extents)} element counts, one per axis", repr(strides))
+            action = "give strides that go with the shape, or None for a dense tensor"
+            raise ArgumentError("strides", f"{len(extents)} element counts, one per axis", repr(strides), action)
         try:
-            kind, number = dtype_of(dtype), format_of(format)
+            kind = dtype_of(dtype)
         except TypeError as error:
-            raise ArgumentError("dtype or format", "a dtype, or a name of CANN's", str(error)) from error
+            expected = f"a NumPy dtype, its name, or one of {', '.join(DTYPES)}"
+            raise ArgumentError("dtype", expected, repr(dtype), like(dtype, DTYPES)) from error
+        try:
+            number = format_of(format)
+        except TypeError as error:
+            expected = f"an aclFormat as a number, or one of {', '.join(FORMATS)}"
+            raise ArgumentError("format", expected, repr(format), like(format, FORMATS)) from error
         elements = math.prod(extents) if storage is None else math.prod(_integers("storage", storage))
         (start,) = _integers("offset", offset)
         return cls._make((extents, kind, steps, start, elements, number))
+
+    def _replace(self, **changes: Any) -> TensorSpec:
+        """Another one with these changes, as sound as this. Raises ArgumentError."""
+        return TensorSpec(**{**self._asdict(), **changes})
 
     @property
     def is_empty(self) -> bool:

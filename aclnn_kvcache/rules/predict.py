@@ -30,6 +30,35 @@ WORD = 2**32
 NOTHING, IN_PLACE, COPY = "nothing", "in place", "contiguous copy"
 
 
+class Risk(NamedTuple):
+    """A kind of call that CANN accepts and a session refuses."""
+
+    id: str
+    arguments: tuple[str, ...]
+    expected: str
+    source: str
+
+
+_COPIES = "phase 1 of CANN copies strided tensors unless every last axis is dense"
+_WORDS = "the kernel computes in 32 bits for few tokens"
+
+RISKS: Mapping[str, tuple[Risk, ...]] = {
+    scatter.CONTRACT.name: (
+        *(
+            Risk(f"whole_cache_copy.{name}", (name,), "CANN must not copy the cache whole and back", _COPIES)
+            for name in scatter.CACHES
+        ),
+        Risk("index_width.slots", ("key_cache",), f"the cache must have at most {WORD} slots", _WORDS),
+        *(
+            Risk(f"index_width.{name}", (name,), f"the tensor must reach over at most {WORD} elements", _WORDS)
+            for name in scatter.VIEWS
+        ),
+    ),
+    qkv.CONTRACT.name: (),
+}
+"""By the name of the method: all that ``Prediction.risks`` can hold."""
+
+
 class Copy(NamedTuple):
     """A tensor that CANN copies whole into the workspace."""
 
@@ -46,7 +75,8 @@ class Prediction(NamedTuple):
     answer: Finding | None
     """What CANN refuses the call for; then ``path`` is "nothing"."""
     path: str
-    """"in place" (tensors are used through their strides), "contiguous copy", or "nothing" (no launch)."""
+    """"in place" (tensors are used through their strides), "contiguous copy" (those that are strided are copied, if any
+    are), or "nothing" (no launch)."""
     reason: str
     """Why this path."""
     copies: tuple[Copy, ...]
@@ -92,7 +122,7 @@ def _scatter(operator: str, call: Call) -> Prediction:
     elif culprits:
         reason = f"the stride of the last axis is not 1: {', '.join(culprits)}"
     else:
-        reason = "all tensors are contiguous, so that nothing has to be copied"
+        reason = "all tensors are contiguous"
     wide = max(specs["key"].shape[2], specs["value"].shape[2]) * math.prod(specs["key"].shape[:2]) > INDEX_LIMIT
     risks = [*_whole_cache_copies(copies, culprits), *(() if wide else _narrow_indices(specs))]
     return Prediction(
@@ -161,7 +191,8 @@ def _narrow_indices(specs: Mapping[str, TensorSpec]) -> Iterator[Finding]:
 
 
 def _lines(prediction: Prediction) -> Iterator[str]:
-    yield f"{prediction.operator}: {prediction.path}, because {prediction.reason}"
+    path = "nothing to copy" if prediction.path == COPY and not prediction.copies else prediction.path
+    yield f"{prediction.operator}: {path}, because {prediction.reason}"
     if prediction.answer:
         yield f"  refused: {prediction.answer.message}"
     for copy in prediction.copies:

@@ -54,7 +54,7 @@ def on(root: Path, folder: Path, *words: str, **environ: str) -> subprocess.Comp
 def document(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
     assert (done.returncode, done.stderr) == (code, ""), done.stderr
     read: dict[str, Any] = json.loads(done.stdout)
-    assert (read["schema"], read["command"], read["error"]) == (1, "abi", "")
+    assert (read["schema"], read["command"], read["error"], read["exit_code"]) == (1, "abi", "", code)
     assert {function["name"] for function in read["functions"]} == FUNCTIONS
     for function in read["functions"]:
         assert set(function) == {"name", "library", "prototype", "source", "differences", "missing", "error"}
@@ -190,7 +190,7 @@ def test_no_backend_as_json(tmp_path: Path) -> None:
     assert done.returncode == 3
     read = json.loads(done.stdout)
     assert (read["schema"], read["command"], read["backend"], read["functions"]) == (1, "abi", "", [])
-    assert read["error"] == done.stderr.rstrip("\n")
+    assert (read["error"], read["exit_code"]) == (done.stderr.rstrip("\n"), 3)
     assert f"{tmp_path}/libascendcl.so" in read["error"]
 
 

@@ -87,7 +87,56 @@ def test_no_such_device() -> None:
     read, lines = document(3, "--backend", "simulator", "--device", "2")
     text = "there is no device 2: 2 are visible to the libraries, counted from 0"
     assert ("problem", text) in lines["devices"]
+    assert [verdict for verdict, _ in lines["devices"]] == ["problem"]
+    assert "calls" not in lines
     assert read["summary"] == f"not ready: {text}"
+
+
+def test_settings_that_every_session_refuses(tmp_path: Path) -> None:
+    wrong = {"ACLNN_KVCACHE_BLOCKING": "yes", "ACLNN_KVCACHE_RECORD": "/etc/passwd"}
+    read, lines = document(4, "--backend", "simulator", env={**os.environ, **wrong})
+    assert problems(lines) == ["environment"]
+    assert [verdict for verdict, _ in lines["calls"]] == ["ok", "ok"]
+    assert read["summary"].startswith("not ready: ACLNN_KVCACHE_BLOCKING=yes: ")
+    assert "it must be 0 or 1" in read["summary"]
+    cures = [line["cure"] for line in read["lines"] if line["verdict"] == "problem"]
+    assert cures == [f"unset {name}" for name in wrong]
+
+
+def test_the_doctor_records_nothing_of_its_own(tmp_path: Path) -> None:
+    document(0, "--backend", "simulator", env={**os.environ, "ACLNN_KVCACHE_RECORD": str(tmp_path / "calls")})
+    assert not (tmp_path / "calls").exists()
+
+
+@pytest.mark.parametrize(
+    ("profile", "summary", "cures"),
+    [
+        (
+            "garbage=1",
+            "An environment variable is wrong, not your arguments: aclInit failed with 500000: ACLSIM_PROFILE is wrong"
+            ': "garbage" is no key; expected soc, devices, cann or no_kernels, with = behind it',
+            ["unset ASCEND_RT_VISIBLE_DEVICES ACLSIM_PROFILE"],
+        ),
+        (
+            "devices=0",
+            "The device could not be opened because there is none, or none that this process may see; arguments play "
+            "no part in this",
+            ["unset ASCEND_RT_VISIBLE_DEVICES ACLSIM_PROFILE"],
+        ),
+        (
+            "soc=Ascend910B2",
+            "this is Ascend910B2, and both operators exist for Ascend950 only",
+            ["unset ACLSIM_PROFILE"],
+        ),
+    ],
+)
+def test_profiles_are_named_as_the_cause(profile: str, summary: str, cures: list[str]) -> None:
+    code = 4 if profile.startswith("soc") else 3
+    read, lines = document(code, "--backend", "simulator", env={**os.environ, "ACLSIM_PROFILE": profile})
+    assert read["summary"].endswith(summary)
+    found = [line["cure"] for line in read["lines"] if line["verdict"] == "problem"]
+    assert found[: len(cures)] == cures
+    assert "kernels" not in lines
 
 
 def test_visible_devices() -> None:
@@ -115,10 +164,13 @@ def test_operators_that_no_library_exports(tmp_path: Path, absent: str) -> None:
     held = {"scatter": lambda: install(tmp_path, A, declarations(QKV, A), scatter=False)}
     folder = held.get(absent, lambda: copy_libraries(tmp_path))()
     read, lines = document(4, "--library-dir", str(folder), env=environment(tmp_path, folder))
-    missing = [text.split()[0] for verdict, text in lines["operators"] if verdict == "problem"]
+    [told] = [text for verdict, text in lines["operators"] if verdict == "problem"]
     scatter = [f"{SCATTER}GetWorkspaceSize", SCATTER]
-    assert missing == (scatter if absent == "scatter" else [f"{QKV}GetWorkspaceSize", QKV, *scatter])
-    assert read["summary"].startswith(f"not ready: {missing[0]} is not exported by ")
+    first, *others = scatter if absent == "scatter" else [f"{QKV}GetWorkspaceSize", QKV, *scatter]
+    assert told.startswith(f"{first} is not exported by ")
+    assert told.endswith(f"\nthe same holds for {', '.join(others)}")
+    assert "Tried" not in told
+    assert read["summary"].startswith(f"not ready: {first} is not exported by ")
     assert SCATTER not in {call["function"] for call in recorded(tmp_path)}
 
 

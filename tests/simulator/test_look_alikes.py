@@ -67,8 +67,8 @@ EXPECTED_HINTS = {
     "i1": "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn)",
     ">i4": "convert it: array.astype(array.dtype.newbyteorder('='))",
     ">f4": "convert it: array.astype(array.dtype.newbyteorder('='))",
-    "f8": "quantise it: array.astype(ml_dtypes.float8_e4m3fn)",
-    "bfloat16": "quantise it: array.astype(ml_dtypes.float8_e4m3fn)",
+    "f8": "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn)",
+    "bfloat16": "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn)",
 }
 """What is said where FP8 is expected; of the rest the operator's table of dtypes is all there is to say."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ import pytest
 import aclnn_kvcache as kv
 from aclnn_kvcache.bundle import recorder
 from aclnn_kvcache.bundle.reading import Bundle, read_bundle, views
+from aclnn_kvcache.cli import main
 from aclnn_kvcache.ops.arguments import Checked
+from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.smoke.qkv_cases import QKV_CASES
 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
@@ -175,8 +179,13 @@ def test_a_call_that_the_rules_refuse_is_kept_with_its_findings(nothing_left_ali
     outcome = bundle.manifest.outcome
     assert (outcome.status, outcome.name, outcome.phase) == (161002, "ACLNN_ERR_PARAM_INVALID", "checks")
     assert outcome.error == "AclnnParameterError"
-    assert outcome.message == str(caught.value)
+    assert str(caught.value).startswith(outcome.message)
     assert outcome.findings == caught.value.findings
+    assert caught.value.bundle == str(bundle.folder)
+    note = f"the call was recorded; to make it again: aclnn-kvcache replay '{bundle.folder}'"
+    assert caught.value.__notes__[-1] == note
+    assert caught.value.report().splitlines()[-1] == note
+    assert pickle.loads(pickle.dumps(caught.value)).bundle == caught.value.bundle
     assert bundle.manifest.tensors["key_scale"].dtype == "FLOAT16"
     assert bundle.contents("before")["key_cache"].tobytes() == call["key_cache"].tobytes()
 
@@ -195,6 +204,45 @@ def test_what_cann_refuses_is_kept_with_its_phase(
     assert (outcome.status, outcome.phase) == (161002, "phase 1")
     assert outcome.function == "aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize"
     assert "EZ" in outcome.message
+
+
+def test_check_says_of_a_refused_call_what_the_session_said(
+    nothing_left_alive: None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cache that CANN would copy whole, a read-only cache, and arrays in both places: no rule speaks of these."""
+    read_only = arrays()["value_cache"]
+    read_only.flags.writeable = False
+    with kv.Session("simulator", record=folder) as session:
+        copied = {name: session.array(array) for name, array in arrays().items()}
+        copied["key_cache"] = session.empty((2, 1, 4, 16), E4M3)[..., ::2]
+        mixed = {**arrays(), "key_cache": session.array(arrays()["key_cache"])}
+        for call, error in (
+            (copied, kv.AclnnParameterError),
+            (arrays(value_cache=read_only), kv.ArgumentError),
+            (mixed, kv.ArgumentError),
+        ):
+            with pytest.raises(error) as caught:
+                scatter(session, call)
+            (bundle,) = [path for path in folder.iterdir() if (path / "manifest.json").exists()]
+            assert str(caught.value).startswith(read_bundle(bundle).manifest.outcome.message)
+            assert caught.value.bundle == str(bundle)
+            assert caught.value.report().endswith(f"aclnn-kvcache replay '{bundle}'")
+            said = str(caught.value).splitlines()[0].removeprefix("aclnnScatterPaKvCacheWithKScale: ")
+            assert main(["check", str(bundle)]) == 1
+            assert f": {said}" in capsys.readouterr().out
+            # Made again, it is refused again.
+            assert main(["replay", str(bundle), "--backend", "simulator"]) == 0
+            assert capsys.readouterr().out.splitlines()[-1] == "good: refused as recorded"
+            shutil.rmtree(bundle)
+        # check_call says the same where it is no finding.
+        for call in (arrays(value_cache=read_only), mixed):
+            with pytest.raises(kv.ArgumentError) as caught:
+                scatter(session, call)
+            with pytest.raises(kv.ArgumentError) as foretold:
+                kv.check_call("scatter_pa_kv_cache_with_k_scale", **call)
+            assert str(foretold.value) == str(caught.value)
+        [risk] = predict("scatter_pa_kv_cache_with_k_scale", **copied).risks
+        assert risk.rule == "whole_cache_copy.key_cache"
 
 
 def test_a_late_fault_is_the_call_s_own(nothing_left_alive: None, folder: Path) -> None:
@@ -241,7 +289,7 @@ def test_what_cannot_be_described_is_called_all_the_same(nothing_left_alive: Non
             with pytest.raises(ValueError, match=name), pytest.warns(kv.RecordWarning) as caught:
                 scatter(session, arrays(**{name: value}))
             assert len(caught) == 1
-            assert str(caught[0].message).startswith(f"this call was made, but not recorded: {text}")
+            assert str(caught[0].message).startswith(f"this call failed, and was not recorded: {text}")
             assert caught[0].filename == __file__
     assert list(folder.iterdir()) == []
 
@@ -319,10 +367,16 @@ def test_outputs_count_too(nothing_left_alive: None, folder: Path, monkeypatch: 
     assert bundle.manifest.returned["q_scale"].shape == (16, 12)
 
 
-@pytest.mark.parametrize("kind", ["a file", "below a file", "not a path", "empty"])
+@pytest.mark.parametrize("kind", ["a file", "below a file", "not a path", "empty", "no name"])
 def test_a_folder_that_cannot_be_used_is_refused_at_once(sim: Any, tmp_path: Path, kind: str) -> None:
     (tmp_path / "file").write_text("x")
-    record: Any = {"a file": tmp_path / "file", "below a file": tmp_path / "file" / "x", "not a path": 5, "empty": ""}
+    record: Any = {
+        "a file": tmp_path / "file",
+        "below a file": tmp_path / "file" / "x",
+        "not a path": 5,
+        "empty": "",
+        "no name": "a\0b",
+    }
     with pytest.raises(kv.ArgumentError, match="record"):
         kv.Session("simulator", record=record[kind])
     assert sim.live() == {}
@@ -358,6 +412,23 @@ def test_failing_calls_only_by_the_environment(
     monkeypatch.setenv("ACLNN_KVCACHE_RECORD_FAILING", "yes")
     with pytest.raises(kv.ArgumentError, match="ACLNN_KVCACHE_RECORD_FAILING: expected 1, 0 or nothing, got 'yes'"):
         kv.Session("simulator")
+    with kv.Session("simulator", record=False) as session:  # the environment has no say
+        scatter(session, arrays())
+    assert [path for path in folder.iterdir() if path.name != "all"] == [failed]
+    for record in (None, folder):
+        with pytest.raises(kv.ArgumentError, match="record_failing_only: expected True, False, or None"):
+            kv.Session("simulator", record=record, record_failing_only="x")  # type: ignore[arg-type]
+
+
+def test_replay_records_nothing_of_its_own(
+    nothing_left_alive: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kv.Session("simulator", record=folder) as session:
+        scatter(session, arrays())
+    (bundle,) = bundles(folder)
+    monkeypatch.setenv("ACLNN_KVCACHE_RECORD", str(folder))
+    assert main(["replay", str(bundle.folder), "--backend", "simulator"]) == 0
+    assert len(bundles(folder)) == 1
 
 
 def test_a_session_that_does_not_record_never_asks_the_recorder(

@@ -122,16 +122,20 @@ def test_a_native_call_that_never_returns_ends_the_process() -> None:
     [
         (["--backend", "nonsense"], 2, "invalid choice"),
         (["--backend", "simulator", "--case", "nonsense"], 2, "invalid choice"),
-        (["--backend", "simulator", "--timeout", "0"], 2, "must be above 0"),
-        (["--backend", "simulator", "--timeout", "soon"], 2, "invalid seconds value: 'soon'"),
-        (["--backend", "simulator", "--seed", "-1"], 2, "must not be negative"),
-        (["--backend", "simulator", "--device", "4294967296"], 2, "from 0 to 2147483647, got 4294967296"),
+        (["--backend", "simulator", "--timeout", "0"], 2, "not a number of seconds above 0"),
+        (["--backend", "simulator", "--timeout", "soon"], 2, "'soon' is not a number of seconds above 0"),
+        (["--backend", "simulator", "--seed", "-1"], 2, "'-1' is not an integer from 0 on"),
+        (["--backend", "simulator", "--device", "4294967296"], 2, "'4294967296' is not the index of a device"),
         (["--backend", "simulator", "--library-dir", ""], 2, "library_dir: expected the path of a folder"),
-        (["--backend", "simulator", "--case", "decode", "--junit", "/proc/report.xml"], 4, "cannot be written"),
+        (["--backend", "simulator", "--case", "decode", "--junit", "/proc/report.xml"], 2, "/proc/report.xml: No such"),
         (["--backend", "simulator", "--junit", "no/such/folder/x.xml"], 2, "not a file in an existing folder"),
         (["--backend", "simulator", "--device", "2"], 3, "107001"),
-        (["--backend", "simulator", "--library-dir", "/nowhere"], 3, "no such file"),
-        (["--backend", "simulator", "--library-dir", "relative"], 3, "a relative path is never searched"),
+        (["--backend", "simulator", "--library-dir", "/nowhere"], 3, "There is no folder /nowhere to take"),
+        (
+            ["--backend", "simulator", "--library-dir", "relative"],
+            3,
+            "is not searched: a relative path is never searched",
+        ),
     ],
 )
 def test_wrong_usage_and_missing_devices_have_their_own_codes(words: list[str], code: int, text: str) -> None:
@@ -169,6 +173,17 @@ def test_a_limit_that_has_passed_ends_the_run() -> None:
 
 def test_the_list_names_every_case() -> None:
     assert [line.split()[0] for line in smoke("--list").stdout.splitlines()] == list(CASES)
+
+
+def test_the_list_in_json() -> None:
+    document = json.loads(smoke("--list", "--json").stdout)
+    assert {name: document[name] for name in ("schema", "command", "exit_code")} == {
+        "schema": 1,
+        "command": "smoke",
+        "exit_code": 0,
+    }
+    assert [case["name"] for case in document["cases"]] == list(CASES)
+    assert {case["name"]: case["operator"] for case in document["cases"]}["qkv-decode"] == CASES["qkv-decode"].operator
 
 
 def test_every_storage_is_used_by_a_case() -> None:

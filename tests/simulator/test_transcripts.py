@@ -99,6 +99,7 @@ def test_561002_says_what_tiling_is_and_how_to_find_the_shape() -> None:
     assert "561002 ACLNN_ERR_INNER_TILING_ERROR" in text
     assert "tiling" in text
     assert "aclnn-kvcache check" in text
+    assert "`aclnn-kvcache replay` makes a recorded call again" in text
 
 
 # Row 4: a dtype outside the operator's list.
@@ -106,6 +107,8 @@ def test_a_wrong_dtype_names_argument_allowed_and_got() -> None:
     assert failing("fused(qkv=np.ones((2, 12, 128), np.float32))")[0].endswith(
         "qkv must be bfloat16, got float32; array.astype('bfloat16') converts it"
     )
+    line = failing("scatter(key=np.ones((3, 2, 16), np.float32))")[0]
+    assert "key must be float8_e5m2 or float8_e4m3fn, got float32; quantise it on purpose: array.astype(" in line
     text = explained(
         stdin="EZ1001: Tensor self not implemented for DT_FLOAT, should be in dtype support list [DT_FLOAT16,]."
     )
@@ -184,14 +187,25 @@ def test_another_thread_just_works_and_107002_is_explained() -> None:
 def test_a_host_without_devices_blames_the_host() -> None:
     lines = failing("", ACLSIM_PROFILE="devices=0")
     assert lines[0].startswith("aclnn_kvcache.errors.DeviceUnavailableError: aclInit answered 500000")
-    assert "The device could not be opened; arguments play no part in this" in lines[0]
+    assert "The device could not be opened because there is none, or none that this process may see" in lines[0]
+    assert "arguments play no part in this" in lines[0]
+    assert "ASCEND_RT_VISIBLE_DEVICES" in lines[0]
     assert "aclnn-kvcache doctor" in lines[0]
+
+
+def test_a_wrong_variable_is_named_and_nothing_else_is_blamed() -> None:
+    lines = failing("", ACLSIM_PROFILE="device=0")
+    assert lines[0].startswith("aclnn_kvcache.errors.DeviceUnavailableError: aclInit answered 500000")
+    assert "An environment variable is wrong, not your arguments" in lines[0]
+    assert 'ACLSIM_PROFILE is wrong: "device" is no key' in lines[0]
+    assert "correct or unset the variable" in lines[0]
+    assert "permissions" not in "\n".join(lines)
 
 
 def test_507033_is_about_the_device_and_its_headline_is_noise() -> None:
     text = explained(stdin="EE1001: The argument is invalid. Reason: context is a null pointer. ret:507033")
-    assert text.index("507033 ACL_ERROR_RT_DEV_SETUP_ERROR") < text.index("context is a null pointer")
-    assert "look at the status and the other codes first" in text
+    assert text.startswith("507033 ACL_ERROR_RT_DEV_SETUP_ERROR")
+    assert "usual noise, not the cause:\n  EE1001: The argument is invalid. Reason: context is a null pointer" in text
     assert "permission" in text
 
 

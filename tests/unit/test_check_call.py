@@ -9,6 +9,7 @@ import pytest
 from good_calls import GOOD, QKV, SCATTER, qkv, scatter
 
 from aclnn_kvcache import ArgumentError, Finding, TensorSpec, check_call
+from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
 E4M3FN, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.bfloat16
@@ -198,6 +199,21 @@ def test_values_and_memory_of_host_arrays_are_checked():
     ]
 
 
+def test_a_read_only_array_is_refused_where_the_operator_writes():
+    call = arrays(scatter())
+    for name in ("key", "slot_mapping"):
+        call[name].flags.writeable = False
+    assert check_call(SCATTER, **call) == []
+    for name in ("key_cache", "key_scale_cache"):
+        call = arrays(scatter())
+        call[name].flags.writeable = False
+        with pytest.raises(ArgumentError, match=f"^{name}: expected an array that can be written, .*got a read-only"):
+            check_call(SCATTER, **call)
+        # A description beside it changes nothing.
+        with pytest.raises(ArgumentError, match=f"^{name}: "):
+            predict(SCATTER, **{**call, "key": TensorSpec((3, 2, 8), E4M3FN)})
+
+
 def test_padding_passes_with_skip():
     slots = np.array([0, -1, -1], np.int64)
     assert check_call(SCATTER, **scatter(slot_mapping=slots, padding="skip")) == []
@@ -241,6 +257,39 @@ def test_arguments_of_the_wrong_kind(operator, changes, argument, text):
         check_call(operator, **{**GOOD[operator](), **changes})
     assert caught.value.argument == argument
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "text"),
+    [
+        (
+            lambda: TensorSpec((3,), None),
+            "dtype",
+            "expected a NumPy dtype, its name, or one of FLOAT, FLOAT16, .*None$",
+        ),
+        (lambda: TensorSpec((3,), "fp8"), "dtype", "FLOAT8_E5M2, FLOAT8_E4M3FN, .*got 'fp8'$"),
+        (lambda: TensorSpec((3,), "FLOAT8_E4M3"), "dtype", "; did you mean FLOAT8_E4M3FN or "),
+        (lambda: TensorSpec((3,), "BF16", format="nd"), "format", "one of UNDEFINED, .*got 'nd'; did you mean ND"),
+        (lambda: TensorSpec((3,), "BF16", format=None), "format", "an aclFormat as a number, or one of .*got None$"),
+        (
+            lambda: TensorSpec((4, 4, 8), E4M3FN)._replace(shape=(4, 4)),
+            "strides",
+            r"expected 2 element counts, one per axis, got \(32, 8, 1\); give strides that go with the shape",
+        ),
+        (lambda: TensorSpec((4,), E4M3FN)._replace(dtype="fp8"), "dtype", "got 'fp8'$"),
+    ],
+)
+def test_specs_that_cannot_be_meant(make, argument, text):
+    with pytest.raises(ArgumentError, match=text) as caught:
+        make()
+    assert caught.value.argument == argument
+
+
+def test_a_spec_with_changes_is_a_spec():
+    spec = TensorSpec((4, 8), E4M3FN, offset=3, storage=100)
+    assert spec._replace(shape=(2, 4), strides=None, format="FRACTAL_NZ") == TensorSpec(
+        (2, 4), E4M3FN, (4, 1), 3, 100, 29
+    )
 
 
 @pytest.mark.parametrize("operator", CONTRACTS)

@@ -115,6 +115,34 @@ def test_arguments_left_out_are_null(checker: Checker) -> None:
     assert checker.findings(call)[0][1] == 161001
 
 
+def test_names_as_everywhere_else(checker: Checker) -> None:
+    """NumPy's dtypes, the C function, CANN's prefixes, and dimensions of a storage."""
+    call = scatter()
+    expected = checker.run(call)[1]
+    call["operator"] = "aclnnScatterPaKvCacheWithKScale"
+    call["arguments"]["key"] |= {"dtype": "float8_e4m3fn", "storage": [3, 8, 128], "format": "ACL_FORMAT_ND"}
+    call["arguments"]["value"] |= {"dtype": "ACL_FLOAT8_E4M3FN", "format": 2}
+    call["arguments"]["slot_mapping"]["dtype"] = "int32"
+    assert checker.run(call) == (0, expected, "")
+    call["arguments"]["key"]["storage"] = [3, 8, 127]
+    assert [finding[0] for finding in checker.findings(call)] == ["bounds.key"]
+    for storage, text in (
+        ([-1], "arguments.key.storage: expected dimensions of at most"),
+        ([2**61, 2**61], "arguments.key.storage: expected dimensions of at most"),
+        ([1.5], "arguments.key.storage[0]: expected an integer"),
+    ):
+        call["arguments"]["key"]["storage"] = storage
+        assert (checker.run(call)[0], text in checker.run(call)[2]) == (2, True)
+
+
+@pytest.mark.parametrize("value", ["nd", True, 99, None, []])
+def test_a_format_that_is_none(checker: Checker, value: Any) -> None:
+    call = scatter()
+    call["arguments"]["key"]["format"] = value
+    code, _, err = checker.run(call)
+    assert (code, "arguments.key.format: expected one of UNDEFINED, NCHW" in err) == (2, True)
+
+
 def test_names_of_storages_tell_what_shares_memory(checker: Checker) -> None:
     call = scatter()
     # K and V take turns, row by row, in one allocation ...
@@ -148,9 +176,22 @@ def test_a_storage_can_have_a_size(checker: Checker) -> None:
 def test_prediction(checker: Checker) -> None:
     call = scatter()
     call["arguments"]["key_cache"] |= {"strides": [2 * 131072, 2 * 16384, 256, 2]}
+    risk = "key_cache would be copied whole (2097152 bytes) into the workspace and back"
+    code, plain, _ = checker.run(call)
+    assert code == 1
+    first, second = plain.splitlines()
+    assert first.startswith(
+        "scatter_pa_kv_cache_with_k_scale: no rule is broken and CANN goes on, but the session refuses the call on "
+        "device arrays ("
+    )
+    assert second.startswith(f"  risk: {risk}")
+    document = json.loads(checker.run(call, "--json")[1])
+    assert (document["exit_code"], document["findings"], document["refusal"]) == (1, [], "")
+    assert [(risk["rule"], risk["status"]) for risk in document["risks"]] == [("whole_cache_copy.key_cache", 0)]
     code, out, _ = checker.run(call, "--predict")
-    assert code == 0
+    assert code == 1
     assert "contiguous copy" in out
+    assert out.count(risk) == 1
     assert f"copies: key_cache, {16 * 131072} bytes into the workspace and back" in out
     code, out, _ = checker.run(call, "--predict", "--json")
     prediction = json.loads(out)["prediction"]
@@ -172,12 +213,64 @@ def test_a_bundle_is_checked_with_its_values(checker: Checker, tmp_path: Path) -
     assert code == 1
     assert "slot_mapping row 2 holds slot 8" in out
     assert "not checked by CANN" in out
-    # The manifest alone says nothing of values, and needs no contents.
+    # Its manifest stands for the bundle, by way of a link too.
+    (tmp_path / "link.json").symlink_to(bundle / "manifest.json")
+    assert checker.run(bundle / "manifest.json")[:2] == checker.run(tmp_path / "link.json")[:2] == (code, out)
     os.remove(bundle / "slot_mapping-before.bin")
-    code, out, _ = checker.run(bundle / "manifest.json")
-    assert code == 0
-    assert "values of slots are not known" in out
-    assert checker.run(bundle)[0] == 2
+    for path in (bundle, bundle / "manifest.json"):
+        code, _, err = checker.run(path)
+        assert code == 2
+        assert "slot_mapping-before.bin: expected a file that can be read, and no symbolic link, got none of" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda d: d["arguments"]["value_cache"].update(writable=False), "value_cache: expected an array that can be"),
+        (lambda d: d["storages"]["key"].update(place="device"), "arguments: expected all arrays on the host or all on"),
+    ],
+    ids=["read-only", "host and device"],
+)
+def test_arrays_that_no_session_takes(checker: Checker, tmp_path: Path, change: Any, text: str) -> None:
+    bundle = edit(example(tmp_path), change)
+    code, out, _ = checker.run(bundle)
+    first, second = out.splitlines()
+    assert (code, first) == (
+        1,
+        "scatter_pa_kv_cache_with_k_scale: no rule is broken, but the session refuses the call",
+    )
+    assert second.startswith(f"  refused: {text}")
+    assert json.loads(checker.run(bundle, "--json")[1])["refusal"].startswith(text)
+
+
+def test_one_rule_is_counted_as_one(checker: Checker) -> None:
+    call = scatter()
+    call["arguments"]["key_scale_cache"] |= {"storage": 5}
+    assert ": 1 broken rule (" in checker.run(call)[1]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_bundle_with_other_contents_is_no_bundle(checker: Checker, tmp_path: Path, moment: str) -> None:
+    bundle = example(tmp_path)
+    (bundle / f"key_cache-{moment}.bin").write_bytes(bytes(128))
+    code, out, err = checker.run(bundle)
+    assert (code, out) == (2, "")
+    assert f"key_cache-{moment}.bin: expected SHA-256" in err
+
+
+def test_a_folder_of_bundles(checker: Checker, tmp_path: Path) -> None:
+    names = sorted(example(tmp_path / "calls").name for _ in range(2))
+    code, _, err = checker.run(tmp_path / "calls")
+    assert code == 2
+    assert err.endswith(
+        f"calls: expected a folder with a manifest.json, got a folder that holds 2 bundles; name one, such as "
+        f"{names[1]}\n"
+    )
+    code, _, err = checker.run(tmp_path)
+    assert (code, err.endswith("expected a file that can be read, and no symbolic link, got none of that name\n")) == (
+        2,
+        True,
+    )
 
 
 def test_a_bundle_without_contents_is_checked_by_its_layout(checker: Checker, tmp_path: Path) -> None:
@@ -213,7 +306,14 @@ def test_a_description_that_is_none(checker: Checker, change: Any, text: str) ->
 def test_no_file(checker: Checker, tmp_path: Path) -> None:
     code, _, err = checker.run(tmp_path / "none.json")
     assert code == 2
-    assert "expected a file that can be read" in err
+    assert err == (
+        f"{tmp_path}/none.json: expected a file that can be read, and no symbolic link, got none of that name\n"
+    )
+
+
+def test_a_path_that_the_system_refuses(checker: Checker, tmp_path: Path) -> None:
+    code, _, err = checker.run(tmp_path / ("x" * 300))
+    assert (code, err.endswith("got File name too long\n")) == (2, True)
 
 
 NUMBERS = st.integers(-(2**62), 2**62) | st.integers(-3, 200) | st.sampled_from([0, 1, 128, 2**31, 2**32])

@@ -117,10 +117,14 @@ def test_nothing_installed_and_an_empty_environment(backend: str, tmp_path: Path
         "logs": {"ok", "warning"},
     }
     assert report.lines[0].text == (
-        f"The folder named holds no libraries of backend {backend!r}. It comes from the library_dir argument, and "
+        f"The folder {tmp_path} holds no libraries of backend {backend!r}. It comes from the library_dir argument, and "
         "nothing else was searched"
     )
-    assert report.summary == f"not ready: The folder named holds no libraries of backend {backend!r}"
+    assert report.summary == f"not ready: The folder {tmp_path} holds no libraries of backend {backend!r}"
+    absent = examine(backend, str(tmp_path / "absent"), environ={"HOME": str(tmp_path)}, root=tmp_path)
+    assert absent.lines[0].text.startswith(
+        f"There is no folder {tmp_path}/absent to take the libraries of backend {backend!r} from. It comes from"
+    )
 
 
 def test_the_simulator_is_examined_without_npu(tmp_path: Path) -> None:
@@ -297,4 +301,5 @@ def test_libraries_that_hang_or_crash(tmp_path: Path, constructor: str, how: str
 def test_what_libraries_print_does_not_disturb(tmp_path: Path) -> None:
     report = examine("cann", fake(tmp_path, 'write(1, "{}\\n", 3);'), environ={}, root=tmp_path)
     assert [line.verdict for line in report.lines if line.topic == "process"] == ["ok"]
-    assert report.lines[0].text.startswith("The folder named holds no libraries of backend 'cann'.")
+    assert report.lines[0].text.startswith("The folder ")
+    assert "holds no libraries of backend 'cann'." in report.lines[0].text

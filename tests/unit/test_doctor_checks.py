@@ -171,7 +171,7 @@ def test_the_process_that_opens() -> None:
     assert line.cure == devices.ASK_THE_DRIVER
     [line] = installation.check_process(subject(stopped="did not end within 1 s", said="abort\nhere"))
     assert line.text.endswith(" did not end within 1 s while opening the libraries\nabort\nhere")
-    assert line.cure.startswith("run 'aclnn-kvcache smoke' with the same options")
+    assert line.cure.startswith("run 'aclnn-kvcache smoke --backend auto --device 0', with a core dump allowed")
     [line] = installation.check_process(subject(stopped="could not be started: no memory"))
     assert line.cure.startswith("free memory")
 
@@ -416,9 +416,10 @@ def function(name: str, error: str = "", *, missing: bool = False, library: str 
 
 def test_operators(cann: Path) -> None:
     extra = {**function(SCATTER), "differences": ["one", "two"]}
-    missing = function(FUSED, "not exported: old. Tried, in this order:\n  /x", missing=True)
+    reason = "is not exported: old.\nTried, in this order:\n  /x"
+    missing = [function(name, f"{name} {reason}", missing=True) for name in (FUSED, f"{FUSED}V2")]
     unsettled = function(f"{FUSED}GetWorkspaceSize", "several argument lists")
-    stages = opened(cann, functions=[function(f"{SCATTER}GetWorkspaceSize"), extra, missing, unsettled])
+    stages = opened(cann, functions=[function(f"{SCATTER}GetWorkspaceSize"), extra, *missing, unsettled])
     assert [*operators.check_operators(subject(stages))] == [
         Line(
             "operators",
@@ -426,8 +427,13 @@ def test_operators(cann: Path) -> None:
             f"{SCATTER}GetWorkspaceSize: /x/libopapi.so\narguments by the header: as expected",
         ),
         Line("operators", "ok", f"{SCATTER}: /x/libopapi.so\narguments by the header: one; two"),
-        Line("operators", "problem", "not exported: old.", operators.INSTALL_OPERATORS),
         Line("operators", "problem", "several argument lists", operators.STATE_THE_REVISION),
+        Line(
+            "operators",
+            "problem",
+            f"{FUSED} is not exported: old.\nthe same holds for {FUSED}V2",
+            operators.INSTALL_OPERATORS,
+        ),
     ]
     assert "ops-transformer" in operators.INSTALL_OPERATORS
     assert "--qkv-abi A, B or C" in operators.STATE_THE_REVISION
@@ -454,10 +460,6 @@ def test_kernels(cann: Path) -> None:
     folder = kernels / "ascend950/scatter_pa_kv_cache_with_k_scale"
     write(folder / "x.o")
     assert [*operators.check_kernels(subject(stages))] == [Line("kernels", "ok", f"{SCATTER}: {folder}")]
-    simulated = subject({**stages, "libraries": SIMULATED})
-    assert [*operators.check_kernels(simulated)] == [
-        Line("kernels", "ok", f"{SCATTER}: part of the simulator's library")
-    ]
 
 
 def test_calls() -> None:
@@ -478,7 +480,7 @@ def test_a_device_that_does_not_open() -> None:
     assert [*operators.check_calls(subject(busy))] == [Line("devices", "problem", "507033", devices.ASK_THE_DRIVER)]
     other = {"libraries": SIMULATED, **failed("calls", "207000", "AclError")}
     assert [*operators.check_calls(subject(other))] == [
-        Line("calls", "problem", "207000", "try it alone: aclnn-kvcache smoke")
+        Line("calls", "problem", "207000", "try it alone: aclnn-kvcache smoke --backend auto --device 0")
     ]
 
 
@@ -587,10 +589,52 @@ def test_variables_of_this_package(tmp_path: Path) -> None:
             "environment",
             "problem",
             f"ACLNN_KVCACHE_QKV_ABI=D: {text}; it must be A or B or C",
-            "export ACLNN_KVCACHE_QKV_ABI=A",
+            "unset ACLNN_KVCACHE_QKV_ABI",
         )
     ]
+    for name in ("ACLNN_KVCACHE_BLOCKING", "ACLNN_KVCACHE_RECORD_FAILING"):
+        assert [line.verdict for value in ("0", "1") for line in environment(**{name: value})] == ["ok", "ok"]
+        [line] = environment(**{name: "yes"})
+        assert (line.verdict, line.cure) == ("problem", f"unset {name}")
+        assert line.text.endswith("; it must be 0 or 1")
     text = "ACLNN_KVCACHE_LIBDIR=/x: not a variable of this package, it does nothing"
     assert environment(ACLNN_KVCACHE_LIBDIR="/x") == [
         Line("environment", "warning", text, "unset ACLNN_KVCACHE_LIBDIR")
+    ]
+
+
+def test_the_folder_for_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "ACLNN_KVCACHE_RECORD"
+    for folder in (tmp_path, tmp_path / "one" / "that is made"):
+        assert [line.verdict for line in environment(**{name: str(folder)})] == ["ok"]
+    write(tmp_path / "file")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        [line] = environment(**{name: str(path)})
+        assert (line.verdict, line.cure) == ("problem", f"unset {name}")
+        assert line.text.endswith(f"; {tmp_path}/file is no folder")
+    monkeypatch.setattr(surroundings.os, "access", lambda path, mode: False)
+    [line] = environment(**{name: str(tmp_path / "one")})
+    assert (line.verdict, line.text.endswith(f"; this user may not write to {tmp_path}")) == ("problem", True)
+
+
+def test_a_device_that_is_not_there_is_said_once() -> None:
+    facts = {"error": "", "count": 2, "soc_name": "Ascend950PR_9599"}
+    absent = subject({"devices": facts, **failed("calls", "107001", "DeviceUnavailableError")})._replace(device=2)
+    assert [*operators.check_calls(absent)] == []
+    [line, _] = devices.check_devices(absent)
+    assert (line.verdict, line.cure) == ("problem", "use --device 0 to 1")
+
+
+def test_kernels_of_the_simulator_are_told_by_the_calls() -> None:
+    apis = (SCATTER, "aclnnQkvRmsNormRopeCacheWithKScale")
+    functions = [{"name": f"{api}GetWorkspaceSize", "error": "", "library": "x"} for api in apis]
+    verdicts = {"scatter_pa_kv_cache_with_k_scale": "error", "qkv_rms_norm_rope_cache_with_k_scale": "pass"}
+    results = [{"operator": operator, "verdict": verdict} for operator, verdict in verdicts.items()]
+    stages = {
+        "libraries": SIMULATED,
+        "operators": {"error": "", "functions": functions},
+        "calls": {"error": "", "results": results},
+    }
+    assert [*operators.check_kernels(subject(stages))] == [
+        Line("kernels", "ok", f"{apis[1]}: part of the simulator's library")
     ]

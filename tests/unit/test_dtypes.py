@@ -5,7 +5,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_kvcache.dtypes import BY_DTYPE, TABLE, hint_for, name_of
+from aclnn_kvcache.dtypes import (
+    BY_DTYPE,
+    FP8_E4M3FN,
+    FP8_E5M2,
+    TABLE,
+    WITHOUT_DTYPE,
+    dtype_named,
+    dtype_of,
+    hint_for,
+    name_of,
+)
 from aclnn_kvcache.native.prototypes import declarations
 
 BYTES = {
@@ -132,5 +142,36 @@ def test_numbers_get_the_conversion_that_fits():
     )
     assert hint_for(np.dtype(np.int8), [int32]) == "array.astype('int32') converts it"
     assert hint_for(np.dtype(np.uint64), [int32, int64]) == "array.astype('int64') converts it"
-    assert hint_for(np.dtype(np.float64), fp8).startswith("quantise it: array.astype(ml_dtypes.float8_e4m3fn)")
+    assert hint_for(np.dtype(np.float64), fp8).startswith("quantise it on purpose: array.astype(")
     assert hint_for(np.dtype(bool), [int32, int64]) == ""
+
+
+def test_no_fp8_hint_where_fp8_is_not_expected():
+    assert hint_for(np.dtype(np.int8), [np.dtype(np.int32)]) == "array.astype('int32') converts it"
+    hint = hint_for(np.dtype(np.int8), [np.dtype(np.int32), np.dtype(np.int64)])
+    assert hint == "array.astype('int64') converts it"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int32])
+def test_what_is_not_quantised_is_told_how_and_at_what_price(dtype):
+    for allowed in ([FP8_E4M3FN], [FP8_E4M3FN, FP8_E5M2]):
+        hint = hint_for(np.dtype(dtype), allowed)
+        assert hint == (
+            "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn) rounds to FP8, and applies no scale"
+        )
+    assert hint_for(FP8_E5M2, [FP8_E4M3FN]).startswith("its codes stand for other values: ")
+
+
+def test_every_name_of_a_dtype_is_known():
+    for row in TABLE:
+        for name in (row.acl_name, f"ACL_{row.acl_name}", row.dtype.name):
+            assert dtype_of(name) == dtype_named(name) == row.dtype
+    for name in WITHOUT_DTYPE:
+        assert dtype_of(f"ACL_{name}") == dtype_named(name) == name
+    assert (dtype_named("f4"), dtype_of("f4")) == (None, np.float32)
+
+
+@pytest.mark.parametrize("named", [None, "fp8", "", 5, "(2", "O" * 5000, "f4,("])
+def test_what_is_no_dtype_is_a_type_error(named):
+    with pytest.raises(TypeError):
+        dtype_of(named)

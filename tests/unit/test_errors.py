@@ -115,22 +115,47 @@ def test_what_was_added_later_pickles_too():
 def test_report_has_the_arguments_the_launches_the_library_and_the_log():
     error = AclnnInnerError("aclnnScatterGetWorkspaceSize", 561103)
     facts = {"arguments": LAUNCH.arguments, "attributes": LAUNCH.attributes, "launches": (LAUNCH,)}
-    error.attach(**facts, library="/opt/libopapi.so", cann_version="9.1.0", log="/root/ascend/log")
+    error.attach(**facts, library="/opt/libopapi.so", cann_version="9.1.0", log="/var/log/ascend")
     assert (error.operator, error.phase) == ("aclnnScatter", 1)
-    assert error.report().splitlines()[-11:] == [
-        "launches since the last good synchronise of the stream (the last 1):",
+    assert error.report().splitlines()[-7:] == [
+        "the one launch since the last good synchronise of the stream:",
         "aclnnScatter (launch 7)",
         "  key              device bfloat16      [2, 3] strides [8, 1] not contiguous",
         "  value            NULL",
         "  cache_layout     'BNBD'",
-        "arguments of aclnnScatter:",
-        "  key              device bfloat16      [2, 3] strides [8, 1] not contiguous",
-        "  value            NULL",
-        "  cache_layout     'BNBD'",
         "library: /opt/libopapi.so, CANN 9.1.0",
-        "CANN's log: /root/ascend/log",
+        "CANN's log: /var/log/ascend",
     ]
-    assert "\n".join(error.__notes__) == "\n".join(error.report().splitlines()[-11:])
+    assert "\n".join(error.__notes__) == "\n".join(error.report().splitlines()[-7:])
+    # Without that launch the arguments have a table of their own.
+    error.attach(launches=())
+    assert error.report().splitlines()[-6] == "arguments of aclnnScatter:"
+
+
+def test_equal_arguments_of_launches_are_shown_once():
+    error = AclError("aclrtSynchronizeStream", 507015)
+    other = LAUNCH._replace(number=8, attributes=())
+    error.attach(launches=(LAUNCH, other, LAUNCH._replace(number=9), LaunchFacts(10, "x"), LaunchFacts(11, "x")))
+    lines = "\n".join(error.notes()).splitlines()
+    assert lines[0] == "launches since the last good synchronise of the stream (the last 5):"
+    assert [line for line in lines if not line.startswith("  ")][1:] == [
+        "aclnnScatter (launch 7)",
+        "aclnnScatter (launch 8)",
+        "aclnnScatter (launch 9): arguments as in launch 7",
+        "x (launch 10)",
+        "x (launch 11)",
+    ]
+    assert len(lines) == 6 + 3 + 2
+
+
+def test_a_recorded_call_is_named():
+    for error in (ArgumentError("key", "x", "y"), AclError("aclInit", 500000), LibraryNotFoundError("gone")):
+        text = error.report()
+        error.attach(bundle="/a b/c")
+        note = "the call was recorded; to make it again: aclnn-kvcache replay '/a b/c'"
+        assert error.__notes__[-1] == note
+        assert error.report() == f"{text}\n{note}"
+        assert pickle.loads(pickle.dumps(error)).bundle == "/a b/c"
 
 
 def test_a_verdict_stands_in_the_first_line():

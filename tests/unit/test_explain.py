@@ -11,7 +11,10 @@ from aclnn_kvcache.explain import is_code
 from aclnn_kvcache.explain.messages import known_messages
 from aclnn_kvcache.status import named, names, statuses
 
-CHECKS = "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation"
+CHECKS = (
+    "`aclnn-kvcache check` looks at the arguments of a call, `aclnn-kvcache doctor` at the installation; "
+    "`aclnn-kvcache replay` makes a recorded call again, on the simulator too"
+)
 
 
 def only(what):

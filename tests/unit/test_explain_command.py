@@ -12,7 +12,9 @@ import sys
 import pytest
 
 from aclnn_kvcache.cli import main
+from aclnn_kvcache.explain import plog
 from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.predict import RISKS
 
 LINE = "[ERROR] RUNTIME(7,python3):2026-08-01-10:11:12.123.456 [api.cc:12]34 rtX: error code is 507015\n"
 SCATTER = "scatter_pa_kv_cache_with_k_scale"
@@ -68,8 +70,32 @@ def test_words_are_one_text(run):
 def test_an_unknown_code_is_no_failure(run):
     code, out, _ = run("EZ0099")
     assert (code, out.splitlines()[0]) == (0, "EZ0099: an operator refused an argument")
-    code, out, _ = run("nonsense")
-    assert (code, out.splitlines()[0]) == (0, "nothing known in: nonsense")
+    assert run("561999")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "first"),
+    [
+        ("nonsense", "nothing known in: nonsense"),
+        ("ACL_ERROR_XYZZY", "nothing known in: ACL_ERROR_XYZZY"),
+        ("42", "42 UNKNOWN: a code that no header of CANN 9.1 lists; its number is in no family of CANN's"),
+    ],
+)
+def test_what_nothing_is_known_of_has_an_exit_code_of_its_own(run, what, first):
+    code, out, err = run(what)
+    assert (code, out.splitlines()[0], err) == (1, first, "")
+    # Beside something known too.
+    if what != "nonsense":
+        assert run("161002", what)[0] == 1
+    assert json.loads(run(what, "--json")[1])["exit_code"] == 1
+
+
+def test_an_end_that_was_looked_at_is_said_to_be_one(run):
+    code, out, _ = run(stdin=b"ret=161002\n" + b"x\n" * (2 << 20) + b"ret=561002\n")
+    assert code == 0
+    assert out.splitlines()[0].startswith("561002 ")
+    assert "161002" not in out
+    assert out.endswith("\n\nonly the end was looked at: 21 characters before it were not\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-",)])
@@ -108,7 +134,15 @@ def test_json(run):
     code, out, err = run("--json", "161002", "EZ0099")
     document = json.loads(out)
     first, second = document.pop("explanations")
-    assert document == {"schema": 1, "command": "explain", "log": None, "rules": None, "error": ""}
+    assert document == {
+        "schema": 1,
+        "command": "explain",
+        "log": None,
+        "rules": None,
+        "error": "",
+        "exit_code": 0,
+    }
+    assert first["unread"] == 0
     assert (code, err, first["what"], second["what"]) == (0, "", "161002", "EZ0099")
     (cause,) = first["causes"]
     action = "compare the argument named in the message with the operator's contract"
@@ -130,7 +164,7 @@ def test_json(run):
 
 def test_json_of_wrong_usage(run):
     code, out, err = run("--json")
-    assert code == 2
+    assert code == json.loads(out)["exit_code"] == 2
     assert json.loads(out)["error"] + "\n" == err
 
 
@@ -167,7 +201,7 @@ def test_no_log(run, logs):
     code, out, _ = run("--plog", "--log-dir", str(logs / "none"))
     assert (code, out) == (
         3,
-        f"logs  {logs}/none (by --log-dir), which does not exist\nno log of any process there\n",
+        f"logs  {logs}/none (by --log-dir), where no folder is\nno log of any process there\n",
     )
 
 
@@ -208,6 +242,8 @@ def test_the_log_in_json(run, logs):
         "noise": 0,
         "older": 0,
         "problems": [],
+        "unread": 0,
+        "recognised": 2,
     }
 
 
@@ -217,12 +253,38 @@ def test_options_of_the_log_need_it(run, option):
     assert (code, err) == (2, "--pid and --log-dir: expected --plog beside them, got them alone; add --plog\n")
 
 
+def test_what_was_not_read_of_a_log_is_said(run, logs, monkeypatch):
+    monkeypatch.setattr(plog, "TAIL", 4 * len(LINE) + 3)
+    lines = [LINE.replace("rtX", f"rt{n}") for n in range(9)]
+    path = logs / "debug" / "plog" / "plog-9_1.log"
+    path.write_text("".join(lines))
+    _, out, _ = run("--plog", "--pid", "9")
+    assert f"\n{sum(map(len, lines[:5]))} bytes before the last 0 MiB were not read\n" in out
+    assert "older lines" not in out
+    # Files before the one that takes all there is to read count too.
+    (logs / "debug" / "plog" / "plog-9_0.log").write_text("x" * 1000)
+    log = plog.read(str(logs), 9)
+    assert (log.unread, len(log.lines)) == (sum(map(len, lines[:5])) + 1000, 4)
+
+
+def test_a_file_that_is_no_log_is_said_to_be_none(run, logs):
+    (logs / "debug" / "plog" / "plog-77_1.log").write_bytes(bytes(range(256)) * 9)
+    code, out, _ = run("--plog", "--pid", "77")
+    assert (code, out.splitlines()[-1]) == (0, "no line of CANN's form in the log of process 77")
+
+
+def test_a_file_in_the_place_of_the_folder(run, logs):
+    file = logs / "debug" / "plog" / "plog-7_1.log"
+    code, out, _ = run("--plog", "--log-dir", str(file))
+    assert (code, out.splitlines()[0]) == (3, f"logs  {file} (by --log-dir), where no folder is")
+
+
 @pytest.mark.parametrize("pid", ["0", "-1", "x"])
 def test_a_process_is_a_number_above_0(pid, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["explain", "--plog", f"--pid={pid}"])
     assert stopped.value.code == 2
-    assert "--pid" in capsys.readouterr().err
+    assert f"argument --pid: {pid!r} is not the number of a process" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=lambda contract: contract.name)
@@ -232,8 +294,9 @@ def test_rules_of_an_operator(run, contract):
     lines = out.splitlines()
     assert lines[0] == f"{contract.api}, {contract.name}: {len(contract.rules)} rules, in CANN's order of checks"
     listed = [line.split() for line in lines if line.startswith("  ")]
-    assert [words[0] for words in listed] == [rule.id for rule in contract.rules]
-    for words, rule in zip(listed, contract.rules, strict=True):
+    rows = [*contract.rules, *RISKS[contract.name]]
+    assert [words[0] for words in listed] == [row.id for row in rows]
+    for words, rule in zip(listed, rows, strict=True):
         assert " ".join(words[1:]) == f"{rule.expected} [{', '.join(rule.arguments)}]"
 
 
@@ -241,7 +304,12 @@ def test_rules_say_what_cann_answers(run):
     headings = [line for line in run("--rules", SCATTER)[1].splitlines()[1:] if line and not line.startswith("  ")]
     assert headings[0] == "161001 ACLNN_ERR_PARAM_NULLPTR (phase 1 of CANN, decision 2)"
     assert "561103 ACLNN_ERR_INNER_NULLPTR, EZ0015 (phase 1 of CANN, decision 11)" in headings
-    assert headings[-1].startswith("not checked by CANN (")
+    assert headings[-3].startswith("not checked by CANN (")
+    assert headings[-2:] == [
+        "risks: CANN goes on, but the session refuses the call (phase 1 of CANN copies strided tensors unless every "
+        "last axis is dense)",
+        "risks: CANN goes on, but the session refuses the call (the kernel computes in 32 bits for few tokens)",
+    ]
 
 
 def test_rules_in_json(run):
@@ -252,6 +320,7 @@ def test_rules_in_json(run):
     row = rows["required.key"]
     assert (row["arguments"], row["status"], row["ez"]) == (["key"], 161001, None)
     assert row["answer"] == "161001 ACLNN_ERR_PARAM_NULLPTR"
+    assert {risk["id"]: risk["arguments"] for risk in rules["risks"]}["whole_cache_copy.key_cache"] == ["key_cache"]
     assert {rule["answer"] for rule in rules["rules"] if not rule["status"]} == {"not checked by CANN"}
 
 

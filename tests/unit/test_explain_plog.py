@@ -57,7 +57,7 @@ def test_logs_that_go_to_standard_output(tmp_path, extra, name):
     place = log_folder({"HOME": str(tmp_path), **extra})
     assert place.to_stdout == name
     sends = f"; but {name} sends them to standard output" if name else ""
-    assert str(place) == f"{tmp_path}/ascend/log (by HOME), which does not exist{sends}"
+    assert str(place) == f"{tmp_path}/ascend/log (by HOME), where no folder is{sends}"
 
 
 def test_a_folder_that_exists_and_none_at_all(tmp_path):
@@ -72,7 +72,14 @@ def test_errors_without_time_process_and_place_in_order(tmp_path):
     path = write(tmp_path, 7, line("rtA: first") + line("rtB: noted", "INFO") + line("second", module="OP", place=""))
     log = read(str(tmp_path))
     assert log == plog.Log(
-        7, (path,), (LogLine("ERROR", "RUNTIME", TIME, "rtA: first"), LogLine("ERROR", "OP", TIME, "second")), 0, 0, ()
+        7,
+        (path,),
+        (LogLine("ERROR", "RUNTIME", TIME, "rtA: first"), LogLine("ERROR", "OP", TIME, "second")),
+        0,
+        0,
+        (),
+        0,
+        3,
     )
     assert [str(record) for record in log.lines] == [f"{TIME} ERROR RUNTIME: rtA: first", f"{TIME} ERROR OP: second"]
 

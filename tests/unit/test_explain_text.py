@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
 import aclnn_kvcache as kv
-from aclnn_kvcache.explain.phrases import PHRASES, compiled
+from aclnn_kvcache.explain import text as searching
+from aclnn_kvcache.explain.phrases import PHRASES, compiled, matches
 from aclnn_kvcache.explain.text import clean, find
 
 STAMP = "[PID: 4711] 2026-08-01-10:11:12.123.456 "
@@ -139,6 +141,30 @@ def test_a_code_that_also_stands_elsewhere_is_no_noise():
     assert noise(f"{NO_CONTEXT}\nEE1001: size 0\n507033") == ["context pointer null"]
 
 
+def test_one_line_is_ranked_by_what_stands_in_it():
+    text = "error code is 561103 EE1001: The argument is invalid. Reason: context is a null pointer, ret 507033"
+    assert codes(text) == ["507033", "561103"]
+    assert noise(text) == ["context is a null pointer", "EE1001"]
+    assert codes("EE1001 context is a null pointer 107002") == ["107002"]
+    # A code that names a tensor is never its wording.
+    assert codes("EZ0028 561103 context is a null pointer") == ["EZ0028", "561103"]
+
+
+def test_long_texts_are_looked_at_line_by_different_line(monkeypatch):
+    """Times and process numbers make no line another."""
+    lines = [f"[ERROR] RUNTIME({n},python3):2026-08-01-10:11:12.{n:03} [api.cc:{n}]{n} ret=507015" for n in range(999)]
+    looked_at = []
+    monkeypatch.setattr(searching, "matches", lambda line: looked_at.append(line) or [])
+    assert [cause.code for cause in find("\n".join(lines))] == ["507015"]
+    assert looked_at == ["ret=507015"]
+
+
+def test_of_a_very_long_text_the_end_counts(monkeypatch):
+    monkeypatch.setattr(sys.modules["aclnn_kvcache.explain"], "LONGEST_TEXT", 20)
+    explanation = kv.explain("ret=161002\nret=507015 and more")
+    assert (explanation.unread, [cause.code for cause in explanation.causes]) == (10, ["507015"])
+
+
 def test_repeats_are_told_once_with_their_first_line():
     (cause,) = kv.explain("first: ret=507015\nagain: ret=507015 ACL_ERROR_RT_AICORE_EXCEPTION\n507015").causes
     assert cause.line == "first: ret=507015"
@@ -152,6 +178,11 @@ def test_repeats_are_told_once_with_their_first_line():
         ("E 507015 507033", ["507015", "507033"]),
         ("the status was 507777", ["507777"]),
         ("507777 tokens", []),
+        ("pid 161002, tid=161002, process 161002", []),
+        ("it took 507015 us, or 507015ms", []),
+        ("507015 bytes, 561103 KiB", []),
+        ("pid 7 ret 161002 s", ["161002"]),
+        ("rtX answered 507015 us", ["507015"]),
         ("allocated 200000 bytes, then 500000 more", []),
         ("aclInit(nullptr) failed: 500000", ["500000"]),
         ("status 200000", ["200000"]),
@@ -208,6 +239,11 @@ EXAMPLES = [
 def test_every_phrase_has_an_example_that_no_other_matches():
     matched = [[i for i, (_, pattern) in enumerate(compiled()) if pattern.search(text)] for text in EXAMPLES]
     assert matched == [[i] for i in range(len(PHRASES))]
+    # The words that are looked for first stand in all that is in these tests, in any case.
+    for text in (*EXAMPLES, *(text for text, *_ in CASES.values()), NO_CONTEXT, "GetDevErrMsg", "ctx is null"):
+        for line in text.upper().splitlines():
+            found = [phrase for phrase, pattern in compiled() if pattern.search(line)]
+            assert [phrase for phrase, _ in matches(line)] == found
 
 
 @pytest.mark.parametrize("phrase", PHRASES, ids=lambda phrase: phrase.pattern)

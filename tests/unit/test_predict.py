@@ -23,13 +23,13 @@ def test_contiguous_tensors_take_the_copy_path_and_copy_nothing():
         SCATTER,
         None,
         "contiguous copy",
-        "all tensors are contiguous, so that nothing has to be copied",
+        "all tensors are contiguous",
         (),
     )
     assert (prediction.is_repeatable, prediction.workspace, prediction.index_bits) == (False, 16_777_728, 32)
     assert prediction.risks == ()
     assert str(prediction).splitlines() == [
-        f"{SCATTER}: contiguous copy, because all tensors are contiguous, so that nothing has to be copied",
+        f"{SCATTER}: nothing to copy, because all tensors are contiguous",
         "  repeatable executor: no (on this path CANN copies the caches onto themselves, which rules it out)",
         "  workspace: 16777728 bytes",
         "  kernel computes offsets in 32 bits",
@@ -66,6 +66,7 @@ def test_a_last_axis_that_is_not_dense_makes_a_padded_cache_be_copied_whole():
     assert prediction.copies == (Copy("key", 48, False), Copy("key_cache", 256, True))
     assert prediction.workspace == 16_777_728 + 512 + 512
     [risk] = prediction.risks
+    assert str(prediction).splitlines()[0].startswith(f"{SCATTER}: contiguous copy, because the stride of")
     assert (risk.rule, risk.arguments, risk.status) == ("whole_cache_copy.key_cache", ("key_cache",), 0)
     assert "key_cache would be copied whole (256 bytes) into the workspace and back" in risk.message
     assert "because the stride of the last axis is not 1: key (3); make that axis dense" in risk.message

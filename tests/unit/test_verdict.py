@@ -37,7 +37,25 @@ CASES = {
         "device",
         "kernels for Ascend 950PR and 950DT alone, and this is Ascend910B2",
         "the SoC is Ascend910B2",
-        'backend="simulator"',
+        'backend="simulator" and no other product in ACLSIM_PROFILE',
+    ),
+    "environment variable": (
+        {
+            "status": 500000,
+            "message": "[PID: 7] Config_Error_Invalid_Environment_Variable(EE2002): aclInit failed: X is wrong: y.\nz",
+            "soc_name": "",
+        },
+        "installation",
+        "An environment variable is wrong, not your arguments: aclInit failed: X is wrong: y",
+        "the library's message is of the code for environment variables (EE2002)",
+        "correct or unset the variable",
+    ),
+    "no device": (
+        {"status": 500000, "message": "Execution_Error(EE1019): there is no device that tells the product's name"},
+        "device",
+        "because there is none, or none that this process may see; arguments play no part in this",
+        "the library's message says that there is no device",
+        "ASCEND_RT_VISIBLE_DEVICES",
     ),
     "no kernels found": (
         {"kernels_found": False, "kernels_searched": ("/opt/cann/opp", "/opt/custom")},
