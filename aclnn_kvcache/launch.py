@@ -179,6 +179,13 @@ class PreparedLaunch(Resource):
             self._arguments[position] = _Moved(array.buffer, old.layout)
             self._flight = None
 
+    def close(self) -> None:
+        """Waits for queued launches if they share a repeatable executor, then gives it back. Idempotent."""
+        if self.is_repeatable:
+            self.close_after(lambda: self.device.settle(self))
+        else:
+            super().close()
+
     def release(self) -> None:
         self._flight = None
         super().release()

@@ -89,7 +89,10 @@ def _call(contract: Contract, arguments: Mapping[str, Any]) -> Call:
         if isinstance(argument := arguments.get(name), (np.ndarray, DeviceArray))
     }
     device = next((array.buffer.device for array in arrays.values() if isinstance(array, DeviceArray)), None)
-    place_of(device, arrays, [name for name in contract.written if name in arrays])
+    # A plan takes tensors whose values are looked at from the host, where the others are on the device.
+    rest = {name: array for name, array in arrays.items() if name not in contract.values}
+    placed = rest if all(isinstance(array, DeviceArray) for array in rest.values()) and rest else arrays
+    place_of(device, placed, [name for name in contract.written if name in arrays])
     values = {name: np.asarray(array) for name in contract.values if isinstance(array := arrays.get(name), np.ndarray)}
     return Call(specs, attributes, values, {name: _region(array) for name, array in arrays.items()})
 

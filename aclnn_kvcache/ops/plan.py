@@ -113,7 +113,8 @@ class Plan:
             self._returned = tuple(merged[name] for name in self._contract.outputs) or None
 
     def close(self) -> None:
-        """Gives descriptors and executor back; queued launches still run. Idempotent."""
+        """Gives descriptors and executor back. Queued launches still run; those of a repeatable plan, which share its
+        executor, are waited for: then it raises DeviceFaultError if they failed. Idempotent."""
         self._launch.close()
 
     @property

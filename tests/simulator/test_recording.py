@@ -206,6 +206,7 @@ def test_what_cann_refuses_is_kept_with_its_phase(
     assert "EZ" in outcome.message
 
 
+@pytest.mark.provokes("init:uninitialised_read")
 def test_check_says_of_a_refused_call_what_the_session_said(
     nothing_left_alive: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,7 +246,7 @@ def test_check_says_of_a_refused_call_what_the_session_said(
         assert risk.rule == "whole_cache_copy.key_cache"
 
 
-def test_a_late_fault_is_the_call_s_own(nothing_left_alive: None, folder: Path) -> None:
+def test_a_late_fault_is_the_call_s_own(nothing_left_alive: None, folder: Path, reports: Any) -> None:
     prepared = QKV_CASES["qkv-decode"].prepare(np.random.default_rng(0))
     host = prepared.arguments(prepared.before)
     host["slot_mapping"] = np.full(8, 2**30, np.int32)
@@ -254,13 +255,14 @@ def test_a_late_fault_is_the_call_s_own(nothing_left_alive: None, folder: Path) 
         with pytest.raises(kv.DeviceFaultError):
             session.qkv_rms_norm_rope_cache_with_k_scale(**call, **prepared.options)
         session.stream.synchronize()  # reported once
+    assert "api:slot_out_of_range" in reports.kinds()
     (bundle,) = bundles(folder)
     outcome = bundle.manifest.outcome
     assert (outcome.status, outcome.phase, outcome.error) == (507015, "synchronize", "DeviceFaultError")
     assert outcome.function == "aclrtSynchronizeStreamWithTimeout"
 
 
-def test_a_fault_of_earlier_work_is_raised_after_the_call(nothing_left_alive: None, folder: Path) -> None:
+def test_a_fault_of_earlier_work_is_raised_after_the_call(nothing_left_alive: None, folder: Path, reports: Any) -> None:
     prepared = QKV_CASES["qkv-decode"].prepare(np.random.default_rng(0))
     host = prepared.arguments(prepared.before)
     with kv.Session("simulator") as session:

@@ -84,7 +84,12 @@ def replayed(command: Command, bundle: Path, exit_code: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_smoke_case_replays_byte_by_byte(command: Command, recorded: dict[str, Path], name: str) -> None:
+def test_every_smoke_case_replays_byte_by_byte(
+    command: Command,
+    recorded: dict[str, Path],
+    name: str,
+    reports: Any,  # the first test gets those of the recorded faults
+) -> None:
     document = replayed(command, recorded[name], 0)
     assert document["same_target"]
     assert document["as_recorded"]
@@ -98,7 +103,7 @@ def test_every_smoke_case_replays_byte_by_byte(command: Command, recorded: dict[
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_call_that_failed_fails_again(command: Command, recorded: dict[str, Path], name: str) -> None:
+def test_a_call_that_failed_fails_again(command: Command, recorded: dict[str, Path], name: str, reports: Any) -> None:
     document = replayed(command, recorded[name], 0)
     status = {"a wrong dtype": 161002, "a fault on the device": 507015, "a slot out of range": 0}[name]
     assert document["recorded"]["status"] == document["replayed"]["status"] == status
@@ -151,6 +156,7 @@ def test_other_bytes_differ_where_nothing_excuses_them(command: Command, tmp_pat
     assert "good: not as recorded, as may be on another backend, CANN or SoC" in out
 
 
+@pytest.mark.provokes("race:duplicate_slot")
 def test_where_the_oracle_says_nothing_every_byte_must_be_as_recorded(command: Command, tmp_path: Path) -> None:
     bundle = edit(example(tmp_path, "device"), lambda d: d["target"].update(backend="cann"))
     rewrite(bundle, "slot_mapping", "before", np.array([0, 0, 3], np.int32))
