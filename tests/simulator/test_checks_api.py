@@ -364,10 +364,12 @@ class TestLife:
             ("sim.aclrtSetDevice(0); sim.aclrtSetDevice(0)", "", ["api:call_before_init"]),
             ("print(sim.aclInit(None), sim.aclInit(None))", "0 100002", ["api:repeated_init"]),
             ("sim.aclInit(None); print(sim.aclFinalize(), sim.aclFinalize())", "0 100037", ["api:repeated_finalize"]),
+            ("sim.aclInit(None); sim.aclInit(None); print(sim.aclFinalize())", "0", ["api:repeated_init"]),
             (
-                "sim.aclInit(None); sim.aclInit(None); print(sim.aclFinalize())",
+                "sim.aclInit(None); sim.aclInit(None); sim.aclrtSetDevice(0); event = rt.event(); "
+                "print(sim.aclFinalize())",
                 "0",
-                ["api:repeated_init", "api:finalize_in_use"],
+                ["api:repeated_init", "api:finalize_in_use", "leak:leaked_event"],
             ),
             (
                 "sim.aclInit(None); sim.aclFinalize(); print(sim.aclrtSetDevice(0), sim.aclrtResetDevice(0))",

@@ -100,7 +100,6 @@ def test_d9_acl_of_somebody_else_is_not_finalised() -> None:
         print(calls()[1]); print(sim.aclFinalize(), sim.aclFinalize())
     """,
         "api: repeated_init",
-        "api: finalize_in_use",
         "api: repeated_finalize",
     ).splitlines() == ["0", "0 100037"]
 
