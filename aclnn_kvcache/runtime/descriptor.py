@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 from aclnn_kvcache.errors import OutOfHostMemory
@@ -82,8 +83,9 @@ class Maker(NamedTuple):
 def _destroy(device: Device, made: dict[str, list[int | None]]) -> None:
     worst: dict[str, int] = {}
     for api, handles in made.items():
-        worst[api] = max(map(getattr(device.library, api), filter(None, handles)), default=0)
-        handles.clear()
+        # One step of the interpreter: each handle is off the list before it is destroyed, and none is destroyed twice.
+        taken = filter(None, map(handles.pop, repeat(-1, len(handles))))
+        worst[api] = max(map(getattr(device.library, api), taken), default=0)
     for api, status in worst.items():  # only now: one that cannot be destroyed must not keep the others
         check_native(device.library, status, api)
 
