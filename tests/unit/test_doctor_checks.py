@@ -22,6 +22,12 @@ LOADED = {"error": "", "backend": "cann", "version": "9.1.0", "since": "9.1.0", 
 SIMULATED = {**LOADED, "backend": "simulator"}
 
 
+@pytest.fixture(autouse=True)
+def no_libraries_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the simulator, in the same process, leave its libraries mapped."""
+    monkeypatch.setattr(installation, "mapped_roots", list)
+
+
 def subject(
     stages: dict[str, Any] | None = None, environ: dict[str, str] | None = None, root: Path = Path("/"), **fields: Any
 ) -> Subject:
