@@ -133,6 +133,7 @@ class PreparedLaunch(Resource):
         self._flight: object = None
         self._pointer: int | None = None
         self._room = 0
+        self.is_repeatable = False  # also for the close of one whose phase 1 fails
         self._size_call()
         self.is_repeatable = device.library.aclSetAclOpExecutorRepeatable(made.value) == 0
         if not self.is_repeatable:

@@ -258,3 +258,17 @@ def test_many_launches_leave_nothing_behind(session: kv.Session, sim: Any, rng: 
     session.stream.synchronize()
     assert sim.live() == before
     plan.close()
+
+
+def test_a_plan_whose_phase_1_fails_is_closed_with_its_session(sim: Any, rng: np.random.Generator) -> None:
+    def prepare() -> None:
+        with kv.Session(backend="simulator") as session:
+            device = uploaded(session, scatter_arrays(rng))
+            sim.aclsim_set_faults(b"aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize#1=561103")
+            session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+
+    try:
+        with pytest.raises(kv.AclnnInnerError):
+            prepare()
+    finally:
+        sim.aclsim_set_faults(None)
