@@ -8,7 +8,10 @@ import ml_dtypes
 import numpy as np
 
 from .arguments import Argument, Array, as_bits, check_arrays
-from .fp8 import E4M3FN_MAX, to_e4m3fn
+from .bf16 import plain_nans
+from .fp8 import to_e4m3fn
+from .paged import dense_copy, row_numbers, write_rows
+from .qkv_rows import LANES, angles_of, multiply, normalise, quantised, turn
 from .qkv_values import check_batches, check_epsilon, check_head_nums, check_layouts, check_slots
 
 _BF16 = (np.dtype(ml_dtypes.bfloat16),)
@@ -30,10 +33,10 @@ _ARGUMENTS = {
     "rotation": Argument("128 128", _BF16),
     "v_scale": Argument("Nv", _FP32),
 }
-_HALF = 64
 
-# Head rows (of 128 lanes) worked on together: a float32 copy takes 4 MiB, whatever T is.
-_ROWS = 1 << 13
+# Head rows (of 128 lanes) worked on together: few enough for float32 copies to stay in the CPU's cache, many enough for
+# what a call into NumPy costs not to count.
+_ROWS = 1024
 
 
 class QkvResult(NamedTuple):
@@ -148,29 +151,39 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     check_slots(slot_mapping, extents["BlockNum"], extents["BlockSize"])
     check_batches(query_start_loc, seq_lens, extents["T"], extents["MaxSeqLen"])
 
-    tokens, (nq, nk, _) = extents["T"], heads
-    rows = np.asarray(qkv) if from_layout == "TND" else np.asarray(qkv).swapaxes(0, 1)
+    tokens, (nq, nk, nv) = extents["T"], heads
     shape = (tokens, nq) if to_layout == "TND" else (nq, tokens)
     result = QkvResult(
-        np.empty((*shape, 128), _FP8[0]),
+        np.empty((*shape, LANES), _FP8[0]),
         np.empty(shape, np.float32),
-        *(np.array(as_bits(cache), order="C").view(cache.dtype) for cache in (k_cache, v_cache, k_scale_cache)),
+        *(dense_copy(cache) for cache in (k_cache, v_cache, k_scale_cache)),
     )
-    q_out, q_scale = result[:2] if to_layout == "TND" else (out.swapaxes(0, 1) for out in result[:2])
-    gammas = np.asarray(q_gamma), np.asarray(k_gamma)
+    # All of these heads first.
+    rows = np.asarray(qkv).swapaxes(0, 1) if from_layout == "TND" else np.asarray(qkv)
+    q_out, q_scale = (as_bits(out).swapaxes(0, 1) if to_layout == "TND" else as_bits(out) for out in result[:2])
+    gammas = plain_nans(q_gamma), plain_nans(k_gamma)
     weights = np.asarray(rotation).astype(np.float32)
-    v_scales = np.asarray(v_scale)[:, np.newaxis]
+    v_scales = np.asarray(v_scale)[:, np.newaxis, np.newaxis]
+
+    slots, block_size = np.asarray(slot_mapping), extents["BlockSize"]
 
     with np.errstate(all="ignore"):
-        for chunk in _chunks(tokens, sum(heads)):
-            angles = np.asarray(cos_sin)[_positions(chunk, query_start_loc, seq_lens)][:, np.newaxis]
-            q_out[chunk], q_scale[chunk] = _quantised(_rotated(rows[chunk, :nq], gammas[0], angles, eps), weights)
-            k, k_scale = _quantised(_rotated(rows[chunk, nq : nq + nk], gammas[1], angles, eps), weights)
-            v = to_e4m3fn(rows[chunk, nq + nk :].astype(np.float32) * v_scales)
-            block, offset = np.divmod(np.asarray(slot_mapping)[chunk], extents["BlockSize"])
-            result.k_cache[block, :, offset] = k
-            result.v_cache[block, :, offset] = v
-            result.k_scale_cache[block, :, offset, 0] = k_scale
+        for chunk in _chunks(tokens, nq + nk):
+            x = rows[: nq + nk, chunk].astype(np.float32, order="C")
+            scratch = np.empty_like(x)
+            normalise(x, eps, scratch)
+            for part, gamma in zip((x[:nq], x[nq:]), gammas, strict=True):
+                part *= gamma
+            positions = _positions(chunk, query_start_loc, seq_lens)
+            turn(x, angles_of(plain_nans(np.asarray(cos_sin)[positions])), scratch)
+            codes, scales = quantised(multiply(x, weights, scratch), x)
+            q_out[:, chunk], q_scale[:, chunk] = as_bits(codes[:nq]), as_bits(scales[:nq])
+            numbers = row_numbers(slots[chunk], nk, block_size)
+            write_rows(result.k_cache, numbers, codes[nq:].swapaxes(0, 1))
+            write_rows(result.k_scale_cache, numbers, scales[nq:, :, np.newaxis].swapaxes(0, 1))
+        for chunk in _chunks(tokens, nv):
+            v = to_e4m3fn(rows[nq + nk :, chunk].astype(np.float32) * v_scales)
+            write_rows(result.v_cache, row_numbers(slots[chunk], nv, block_size), v.swapaxes(0, 1))
     return result
 
 
@@ -205,27 +218,3 @@ def _positions(chunk: slice, query_start_loc: Array, seq_lens: Array) -> Array:
     batch = np.searchsorted(starts[:-1], tokens, side="right") - 1
     # Counted from the batch's end, which is history plus tokens.
     return lengths[batch] - (starts[batch + 1] - tokens)
-
-
-def _rotated(x: Array, gamma: Array, angles: Array, eps: np.float32) -> Array:
-    """Steps 1 to 4 before the matrix: head rows [T, N, 128] normed and RoPE'd, as bfloat16."""
-    x = x.astype(np.float32)
-    squares = x * x
-    sums = squares[..., :_HALF] + squares[..., _HALF:]
-    while sums.shape[-1] > 1:
-        sums = sums[..., 0::2] + sums[..., 1::2]
-    x /= np.sqrt(sums * np.float32(1 / 128) + eps)
-    x *= gamma
-    low, high = x[..., :_HALF], x[..., _HALF:]
-    cos, sin = angles[..., :_HALF], angles[..., _HALF:]
-    turned = np.empty_like(x)
-    np.subtract(low * cos, high * sin, out=turned[..., :_HALF])
-    np.add(high * cos, low * sin, out=turned[..., _HALF:])
-    return turned.astype(ml_dtypes.bfloat16)
-
-
-def _quantised(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """The matrix product and step 5: E4M3FN rows and their scales."""
-    out = rows.reshape(-1, rows.shape[-1]).astype(np.float32) @ weights
-    scale = np.abs(out).max(axis=-1, keepdims=True) / E4M3FN_MAX
-    return to_e4m3fn(out / scale).reshape(rows.shape), scale.reshape(rows.shape[:-1])

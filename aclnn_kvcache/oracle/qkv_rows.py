@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of the fused operator on head rows: float32 arrays [N, T, 128], heads first, changed in place.
+
+Heads come first so that what belongs to a token (its angles) or to a lane (gamma) repeats over whole heads: NumPy then
+runs along thousands of elements at a time. An array has to fit into the CPU's cache; the caller sees to that.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .arguments import Array
+from .bf16 import round_to_bf16
+from .fp8 import E4M3FN_MAX, to_e4m3fn
+
+LANES = 128
+HALF = LANES // 2
+
+
+class Angles(NamedTuple):
+    """Of each token, [T, 128]: what a row is multiplied by, and what by before its halves change places."""
+
+    straight: Array
+    crossed: Array
+
+
+def angles_of(cos_sin: Array) -> Angles:
+    """From rows [T, 128] of 64 cosines and 64 sines."""
+    cos, sin = cos_sin[:, :HALF], cos_sin[:, HALF:]
+    return Angles(np.concatenate([cos, cos], axis=1), np.concatenate([sin, -sin], axis=1))
+
+
+def normalise(x: Array, eps: np.float32, scratch: Array) -> None:
+    """x over the root of its mean square plus eps; the sum of squares is a binary tree over neighbours."""
+    np.multiply(x, x, out=scratch)
+    sums = scratch[..., :HALF] + scratch[..., HALF:]
+    while sums.shape[-1] > 1:
+        sums = sums[..., 0::2] + sums[..., 1::2]
+    sums *= np.float32(1 / LANES)
+    sums += eps
+    x /= np.sqrt(sums, out=sums)
+
+
+def turn(x: Array, angles: Angles, scratch: Array) -> None:
+    """low * cos - high * sin and high * cos + low * sin, where low and high are the halves of the row."""
+    np.multiply(x, angles.crossed, out=scratch)
+    x *= angles.straight
+    halves, others = (array.reshape(*array.shape[:-1], 2, HALF) for array in (x, scratch))
+    halves += others[..., ::-1, :]
+
+
+def multiply(x: Array, weights: Array, scratch: Array) -> Array:
+    """The rows, rounded to BF16, times the rotation matrix with float32 sums. Answers in `scratch`; x is lost."""
+    round_to_bf16(x, scratch)
+    np.matmul(x.reshape(-1, LANES), weights, out=scratch.reshape(-1, LANES))
+    return scratch
+
+
+def largest(x: Array, scratch: Array) -> Array:
+    """The maximum of abs(x) over the last axis, kept as an axis of 1; a NaN wins."""
+    np.abs(x, out=scratch)
+    # Bits of numbers that are not negative are in the order of the numbers, and NaN is behind infinity.
+    top: Array = scratch.view(np.int32).max(axis=-1, keepdims=True).view(np.float32)
+    return top
+
+
+def quantised(x: Array, scratch: Array) -> tuple[Array, Array]:
+    """E4M3FN rows and their scales [N, T]: the largest number becomes 448. Both arrays are lost."""
+    scale = largest(x, scratch) / E4M3FN_MAX
+    x /= scale
+    return to_e4m3fn(x), scale[..., 0]
