@@ -5,16 +5,26 @@ Heads come first so that what belongs to a token (its angles) or to a lane (gamm
 runs along thousands of elements at a time. An array has to fit into the CPU's cache; the caller sees to that.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from .arguments import Array
 from .bf16 import round_to_bf16
-from .fp8 import E4M3FN_MAX, to_e4m3fn
 
 LANES = 128
 HALF = LANES // 2
+
+# Head rows worked on together: few enough for float32 copies to stay in the CPU's cache, many enough for what a call
+# into NumPy costs not to count.
+_ROWS = 1024
+
+
+def chunks(tokens: int, heads: int) -> Iterator[slice]:
+    """Slices of tokens that have about `_ROWS` head rows."""
+    step = max(1, _ROWS // heads)
+    return (slice(start, min(start + step, tokens)) for start in range(0, tokens, step))
 
 
 class Angles(NamedTuple):
@@ -41,6 +51,12 @@ def normalise(x: Array, eps: np.float32, scratch: Array) -> None:
     x /= np.sqrt(sums, out=sums)
 
 
+def scale_by_gammas(x: Array, gammas: tuple[Array, Array], q_heads: int) -> None:
+    """Each lane times the gamma of Q or of K."""
+    x[:q_heads] *= gammas[0]
+    x[q_heads:] *= gammas[1]
+
+
 def turn(x: Array, angles: Angles, scratch: Array) -> None:
     """low * cos - high * sin and high * cos + low * sin, where low and high are the halves of the row."""
     np.multiply(x, angles.crossed, out=scratch)
@@ -62,10 +78,3 @@ def largest(x: Array, scratch: Array) -> Array:
     # Bits of numbers that are not negative are in the order of the numbers, and NaN is behind infinity.
     top: Array = scratch.view(np.int32).max(axis=-1, keepdims=True).view(np.float32)
     return top
-
-
-def quantised(x: Array, scratch: Array) -> tuple[Array, Array]:
-    """E4M3FN rows and their scales [N, T]: the largest number becomes 448. Both arrays are lost."""
-    scale = largest(x, scratch) / E4M3FN_MAX
-    x /= scale
-    return to_e4m3fn(x), scale[..., 0]

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fused oracle, which works on chunks and by integers, against whole arrays and casts of ml_dtypes: every byte."""
 
-import importlib
-
 import ml_dtypes
 import numpy as np
 import pytest
 
 from aclnn_kvcache import oracle
+from aclnn_kvcache.oracle import qkv_rows
 from aclnn_kvcache.oracle.bf16 import plain_nans, round_to_bf16
-
-module = importlib.import_module("aclnn_kvcache.oracle.qkv_rms_norm_rope_cache_with_k_scale")
 
 BF16, E4M3FN, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn), np.float32
 PAYLOADS = np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFF8000, 0x7F800001], np.uint32).view(F32)
@@ -94,7 +91,7 @@ def same_bytes(call, heads, eps=1e-6):
 
 @pytest.mark.parametrize("rows", [1, 100, 1024])
 def test_random_numbers(rows, monkeypatch):
-    monkeypatch.setattr(module, "_ROWS", rows)
+    monkeypatch.setattr(qkv_rows, "_ROWS", rows)
     for seed, heads in enumerate([(1, 1, 1), (16, 2, 2), (3, 5, 5)]):
         same_bytes(arguments(seed, 67, heads), heads)
 
