@@ -274,7 +274,7 @@ def test_memory_stays_modest():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 96 << 20
+    assert peak < 64 << 20
 
 
 def test_result_is_a_value():

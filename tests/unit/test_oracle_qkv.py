@@ -508,8 +508,6 @@ def test_chunks_do_not_show(rows, monkeypatch):
 MEMORY = """
 import tracemalloc, ml_dtypes, numpy as np
 from aclnn_kvcache import oracle
-from aclnn_kvcache.oracle import qkv_rows
-from aclnn_kvcache.oracle.bf16 import round_to_bf16
 T = {tokens}
 zeros = lambda shape, dtype: np.zeros(shape, dtype)
 cache = zeros((T // 64 + 1, 1, 64, 128), ml_dtypes.float8_e4m3fn)
