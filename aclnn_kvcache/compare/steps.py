@@ -98,8 +98,8 @@ class Bf16(_Steps):
         distances = np.abs(a - e)
         finite = (np.abs(a) < _BF16_INFINITY) & (np.abs(e) < _BF16_INFINITY)
         both_nan = (np.abs(a) > _BF16_INFINITY) & (np.abs(e) > _BF16_INFINITY)
-        # As numbers, with 0 for those that are none.
-        a_number, e_number = (np.where(finite, x, 0).astype(np.float64) for x in (actual, expected))
+        with np.errstate(all="ignore"):
+            a_number, e_number = (np.where(finite, x.astype(np.float64), 0) for x in (actual, expected))
         largest = np.abs(e_number).max(axis=-1, keepdims=True, initial=0)
         tiny = np.abs(a_number - e_number) <= largest * 2.0**-16
         distances = np.where(tiny, np.minimum(distances, 1), distances)
