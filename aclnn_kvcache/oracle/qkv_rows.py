@@ -18,7 +18,7 @@ HALF = LANES // 2
 
 # Head rows worked on together: few enough for float32 copies to stay in the CPU's cache, many enough for what a call
 # into NumPy costs not to count.
-_ROWS = 1024
+_ROWS = 2048
 
 
 def chunks(tokens: int, heads: int) -> Iterator[slice]:
