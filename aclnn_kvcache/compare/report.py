@@ -44,7 +44,7 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class CodeSteps:
-    """What rule "fp8" measured: how many codes apart the elements are.
+    """What rules "fp8", "bf16" and "int8" measured: how many steps apart the elements are.
 
     `steps` holds (distance, elements) for each distance that occurs, 0 included; `apart` counts the elements that no
     distance describes, with a NaN or an infinity on one side only; `zeros` those where +0 stands against -0, which
@@ -62,7 +62,7 @@ class CodeSteps:
 
     @property
     def histogram(self) -> dict[int, int]:
-        """Number of elements by distance in codes."""
+        """Number of elements by distance in steps."""
         return dict(self.steps)
 
     @property
@@ -78,13 +78,7 @@ class CodeSteps:
         lone element passes among a hundred (a head row has 128), but not among ten, and two pass only among 2,000.
         """
         within = not self.apart and all(distance <= self.max_steps for distance, _ in self.steps)
-        return within and self._few()
-
-    def _few(self) -> bool:
-        if not self.unequal:
-            return True
-        share = self.unequal / self.compared
-        return share <= self.max_share or (self.unequal == 1 and share <= _LONE * self.max_share)
+        return within and _few(self.unequal, self.compared, self.max_share)
 
     def __str__(self) -> str:
         steps = ", ".join(f"{distance}: {count}" for distance, count in self.steps) or "none"
@@ -95,6 +89,10 @@ class CodeSteps:
             f"allowed {self.max_share:.4%} and {self.max_steps} steps"
         )
         return text if self.where is None else f"{text}; farthest apart at {list(self.where)}"
+
+
+def _few(found: int, compared: int, max_share: float) -> bool:
+    return not found or found / compared <= (_LONE if found == 1 else 1) * max_share
 
 
 @dataclass(frozen=True)
@@ -125,6 +123,41 @@ class RelativeErrors:
 
 
 @dataclass(frozen=True)
+class ScaledErrors:
+    """What rule "mx" measured: `beyond` of the `compared` products have an error above `rtol`.
+
+    `apart` counts those that are more than `max_steps` apart, or NaN with other bytes. Of the `scales`, one for each 32
+    products, `equal_scales` are equal bytes, which decides nothing. `where` is the index of the first product farthest
+    apart in steps; None if all are equal.
+    """
+
+    compared: int
+    beyond: int
+    apart: int
+    scales: int
+    equal_scales: int
+    where: tuple[int, ...] | None
+    max_steps: int
+    rtol: float
+    max_share: float
+
+    @property
+    def ok(self) -> bool:
+        """None are apart, and few beyond: a share of at most `max_share`, a single one up to ten times that."""
+        return not self.apart and _few(self.beyond, self.compared, self.max_share)
+
+    def __str__(self) -> str:
+        share = self.beyond / self.compared if self.compared else 0
+        rate = self.equal_scales / self.scales if self.scales else 1
+        text = (
+            f"{share:.4%} of {self.compared} products beyond a relative error of {self.rtol:.3g}, allowed "
+            f"{self.max_share:.4%}; more than {self.max_steps} steps apart: {self.apart}; scale bytes equal: "
+            f"{self.equal_scales} of {self.scales} ({rate:.2%})"
+        )
+        return text if self.where is None else f"{text}; farthest apart at {list(self.where)}"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The result of `compare`. True exactly when `ok`.
 
@@ -138,7 +171,7 @@ class Comparison:
     shape: tuple[int, ...]
     dtype: str
     groups: tuple[RowGroup, ...]
-    elements: CodeSteps | RelativeErrors | None = None
+    elements: CodeSteps | RelativeErrors | ScaledErrors | None = None
 
     @property
     def ok(self) -> bool:

@@ -5,12 +5,8 @@ An oracle follows the operator's contract, restated in its own docstring. It sha
 simulator, so that an agreement between the two means something.
 """
 
-from .qkv_rms_norm_rope_cache_with_k_scale import (
-    NonFiniteRow,
-    QkvResult,
-    non_finite_rows,
-    qkv_rms_norm_rope_cache_with_k_scale,
-)
+from .qkv_non_finite import NonFiniteRow, non_finite_rows
+from .qkv_rms_norm_rope_cache_with_k_scale import QkvResult, qkv_rms_norm_rope_cache_with_k_scale
 from .scatter_pa_kv_cache_with_k_scale import ScatterResult, scatter_pa_kv_cache_with_k_scale
 
 __all__ = [

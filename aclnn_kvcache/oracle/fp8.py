@@ -35,6 +35,9 @@ def to_e4m3fn(values: NDArray[np.float32]) -> NDArray[Any]:
         raise TypeError(f"values: expected float32, got {values.dtype}")
     bits = values.view(np.uint32)
     # The upper half has four mantissa bits more than E4M3FN; with "something follows" in its last bit it rounds alike.
-    half = (bits >> 16) | ((bits & 0xFFFF) != 0)
-    result: NDArray[Any] = _CODES.take(half).view(ml_dtypes.float8_e4m3fn)
+    half = bits & 0xFFFF
+    half += 0xFFFF  # carries, into the last bit that stays, if anything follows
+    half |= bits
+    half >>= 16
+    result: NDArray[Any] = _CODES.take(half.astype(np.intp)).view(ml_dtypes.float8_e4m3fn)
     return result

@@ -1,57 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Oracle of aclnnQkvRmsNormRopeCacheWithKScale, revision A."""
+"""Oracle of aclnnQkvRmsNormRopeCacheWithKScale, revisions A, B and C."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from .arguments import Argument, Array, as_bits, check_arrays
-from .fp8 import E4M3FN_MAX, to_e4m3fn
-from .qkv_values import check_batches, check_epsilon, check_head_nums, check_layouts, check_slots
-
-_BF16 = (np.dtype(ml_dtypes.bfloat16),)
-_FP8 = (np.dtype(ml_dtypes.float8_e4m3fn),)
-_FP32 = (np.dtype(np.float32),)
-_INT32 = (np.dtype(np.int32),)
-
-_QKV_AXES = {"TND": "T Nq+Nk+Nv 128", "NTD": "Nq+Nk+Nv T 128"}
-_ARGUMENTS = {
-    "q_gamma": Argument("128", _FP32),
-    "k_gamma": Argument("128", _FP32),
-    "cos_sin": Argument("MaxSeqLen 128", _FP32),
-    "slot_mapping": Argument("T", _INT32),
-    "k_cache": Argument("BlockNum Nk BlockSize 128", _FP8),
-    "v_cache": Argument("BlockNum Nv BlockSize 128", _FP8),
-    "k_scale_cache": Argument("BlockNum Nk BlockSize 1", _FP32),
-    "query_start_loc": Argument("B+1", _INT32),
-    "seq_lens": Argument("B", _INT32),
-    "rotation": Argument("128 128", _BF16),
-    "v_scale": Argument("Nv", _FP32),
-}
-_HALF = 64
-
-# Head rows (of 128 lanes) worked on together: a float32 copy takes 4 MiB, whatever T is.
-_ROWS = 1 << 13
+from .bf16 import plain_nans
+from .fp8 import to_e4m3fn
+from .paged import dense_copy, row_numbers, write_rows
+from .qkv_positions import by_axes, by_batches
+from .qkv_rows import LANES, angles_of, chunks, normalise
+from .qkv_scene import BF16, QKV_AXES, Constants
+from .qkv_scenes import choose_scene, pick_arguments
+from .qkv_values import (
+    check_batches,
+    check_epsilon,
+    check_head_nums,
+    check_integers,
+    check_layouts,
+    check_positions,
+    check_section,
+    check_slots,
+)
 
 
 class QkvResult(NamedTuple):
-    """The outputs, and the three caches after the call: new, dense arrays."""
+    """The outputs, and the three caches after the call: new, dense arrays. q_scale is None in the scene M-RoPE."""
 
     q_out: Array
-    q_scale: Array
+    q_scale: Array | None
     k_cache: Array
     v_cache: Array
     k_scale_cache: Array
-
-
-class NonFiniteRow(NamedTuple):
-    """A head row of qkv that holds a NaN or an infinity: `branch` is "q", "k" or "v", `head` counts within it."""
-
-    token: int
-    branch: str
-    head: int
 
 
 def qkv_rms_norm_rope_cache_with_k_scale(
@@ -63,39 +45,50 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     k_cache: Array,
     v_cache: Array,
     k_scale_cache: Array,
-    query_start_loc: Array,
-    seq_lens: Array,
-    rotation: Array,
+    query_start_loc: Array | None,
+    seq_lens: Array | None,
+    rotation: Array | None,
     v_scale: Array,
     *,
     head_nums: Sequence[int] | Array,
     layout_qkv: str | None = "TND",
     layout_q_out: str | None = "NTD",
     epsilon: float = 1e-6,
+    mrope_position: Array | None = None,
+    mrope_section: Sequence[int] | Array | None = None,
+    q_quant_mode: str | None = None,
+    k_quant_mode: str | None = None,
 ) -> QkvResult:
     """What aclnnQkvRmsNormRopeCacheWithKScale makes of its arguments, which stay as they are.
 
-    ================  ================================  ==================================================
-    argument          shape                             dtype and meaning
-    ================  ================================  ==================================================
-    qkv               [T, H, 128] (layout_qkv "TND")    bfloat16; H = Nq + Nk + Nv heads: all Q, K, V
-                      or [H, T, 128] ("NTD")
-    q_gamma, k_gamma  [128]                             float32
-    cos_sin           [MaxSeqLen, 128]                  float32; columns 0..63 cosines, 64..127 sines
-    slot_mapping      [T]                               int32, in tokens: slot = block * BlockSize + offset
-    k_cache           [BlockNum, Nk, BlockSize, 128]    float8_e4m3fn
-    v_cache           [BlockNum, Nv, BlockSize, 128]    float8_e4m3fn
-    k_scale_cache     [BlockNum, Nk, BlockSize, 1]      float32
-    query_start_loc   [B + 1]                           int32; batch b holds tokens query_start_loc[b] up to
-                                                        query_start_loc[b + 1]
-    seq_lens          [B]                               int32; tokens of the batch, history included
-    rotation          [128, 128]                        bfloat16
-    v_scale           [Nv]                              float32; multiplies
-    ================  ================================  ==================================================
+    The scene follows from mrope_position, mrope_section and the modes: RoPE (every revision), M-RoPE (B and C), Mx (C).
 
-    Any strides. head_nums: the three integers Nq, Nk, Nv = Nk. Layouts: TND with TND, TND with NTD or NTD with NTD;
-    None and "" stand for the defaults. q_out is float8_e4m3fn [T, Nq, 128] or [Nq, T, 128] and q_scale float32
-    [T, Nq] or [Nq, T], by layout_q_out.
+    ================  ===========================  ==============================================================
+    argument          RoPE                         M-RoPE, Mx (where it differs)
+    ================  ===========================  ==============================================================
+    qkv               bfloat16 [T, H, 128] or      [T, H, 128] only
+                      [H, T, 128] (layout "NTD")   H = Nq + Nk + Nv heads: all Q, all K, all V
+    q_gamma, k_gamma  float32 [128]
+    cos_sin           float32 [MaxSeqLen, 128]     columns 0..63 cosines, 64..127 sines
+    slot_mapping      int32 [T]                    in tokens: slot = block * BlockSize + offset
+    k_cache           float8_e4m3fn                [BlockNum, Nk, BlockSize, 128]; int8 in M-RoPE
+    v_cache           float8_e4m3fn                [BlockNum, Nv, BlockSize, 128]
+    k_scale_cache     float32 [.., 1]              [BlockNum, Nk, BlockSize, 1]; float8_e8m0fnu [.., 4] in Mx
+    query_start_loc   int32 [B + 1]                None; batch b holds tokens query_start_loc[b] up to [b + 1]
+    seq_lens          int32 [B]                    None; tokens of the batch, history included
+    rotation          bfloat16 [128, 128]          None in Mx
+    v_scale           float32 [Nv]                 [Nv, 128]; multiplies
+    mrope_position    None                         int32 [T, 3]: rows of cos_sin by time, height and width
+    mrope_section     None or empty                [t, h, w], t + h + w <= 64, h and w <= 21
+    head_nums         [Nq, Nk, Nv = Nk]            Nq = 8 * Nk
+    layouts           TND with TND or NTD,         layout_qkv and layout_q_out both "TND"
+                      NTD with NTD
+    modes (Q, K)      both "PerTokenPerHead"       M-RoPE: "NoQuant", "PerTokenPerHead"; Mx: both "Mx"
+    q_out (result)    float8_e4m3fn                bfloat16 in M-RoPE; [T, Nq, 128] or [Nq, T, 128] by layout_q_out
+    q_scale (result)  float32, q_out without 128   M-RoPE: None; Mx: float8_e8m0fnu [T, Nq, 4]
+    ================  ===========================  ==============================================================
+
+    Any strides. Layouts None and "" stand for "TND" and "NTD", modes for "PerTokenPerHead".
 
     The rule (the operator's documented order of roundings, restated), in float32 with every operation rounded by
     itself, for each token and each Q and K head row x:
@@ -103,27 +96,43 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     1. x to float32; s[i] = x[i]**2 + x[i + 64]**2 for i < 64; the sum of s as a binary tree over neighbours.
     2. root = sqrt(sum * (1 / 128) + epsilon); y = x / root, then times gamma.
     3. y[i] * cos[i] - y[i + 64] * sin[i] and y[i + 64] * cos[i] + y[i] * sin[i], from the table's row at the token's
-       position, seq_lens[b] - L + (t - query_start_loc[b]) where batch b has L tokens.
+       position, seq_lens[b] - L + (t - query_start_loc[b]) where batch b has L tokens; in M-RoPE and Mx lane i takes
+       the row of one of the token's three positions, for cosine and sine alike (see `oracle.qkv_positions`).
     4. To bfloat16, nearest even, overflowing to infinity; times the rotation matrix with float32 sums.
-    5. scale = max(abs(row)) / 448; the row over the scale, cast to E4M3FN (see `oracle.fp8`).
+    5. RoPE: scale = max(abs(row)) / 448; the row over the scale, cast to E4M3FN (see `oracle.fp8`).
+       M-RoPE, K: scale = max(abs(row)) / 127; the row over the scale, cast to FP16 and then to INT8 (`oracle.int8`).
+       M-RoPE, Q: to bfloat16, nearest even.
 
-    V rows are multiplied by v_scale of their head and cast. K and V rows and K scales go to the caches at
-    [slot // BlockSize, head, slot % BlockSize]. Nothing is put under the maximum: an all-zero row has scale 0 and
-    bytes 0x00; a NaN or an infinity in a Q or K row makes the scale NaN and all bytes 0x00. Subnormals are kept (a
-    device may flush them); in step 4 the order of the sums is not defined, so the last bits of a scale may differ.
+    Mx leaves out steps 4 and 5: each block of 32 channels gets the scale 2**e that `oracle.e8m0` says, and its numbers
+    times 2**-e are cast to E4M3FN. Step 2 is without gamma, which multiplies the cosines and sines first. The device
+    has two orders: this one, row by row, and one for batches of rows that turns x itself and brings 1 / root into the
+    maximum and the factor; which rows take which depends on the number of heads. They differ in the last bits of
+    float32, hence in single codes, and in a scale where the largest number is next to 448 * 2**e.
+
+    V rows are multiplied by v_scale of their head (M-RoPE, Mx: head and channel) and cast to E4M3FN. K and V rows and
+    K scales go to the caches at [slot // BlockSize, head, slot % BlockSize].
+
+    Special rows. Nothing is put under the maximum: an all-zero row has scale 0 (Mx: 2**-127) and zeros. A NaN or an
+    infinity in a Q or K row makes scale and row NaN; NaN is cast to 0. In Mx that holds for each block with a NaN or an
+    infinity by itself: scale 0xFF, all 32 bytes 0x00. For Q of M-RoPE the specification leaves NaN and infinities open,
+    since they depend on a control bit that the kernel does not set; here, as in its default state, NaN becomes 0 and
+    what is too large for bfloat16 its largest number. Subnormals are kept (a device may flush them); in step 4 the
+    order of the sums is not defined, so the last bits of a scale may differ.
 
     What a device leaves undefined is refused: slots out of range (negative ones too: the operator skips none) or
     twice, query_start_loc that does not start at 0, falls or does not end at T, seq_lens below the batch's tokens,
-    positions behind the table, epsilon negative or not finite; and empty arguments, which CANN refuses as well.
+    positions that are no row of the table, epsilon negative or not finite; and empty arguments, which CANN refuses as
+    well. Other limits of a revision, of head counts say, are not asked for here.
 
     Needs less than 256 MiB beside arguments and results, for any T; gives no warnings.
     Raises TypeError for a dtype (or for what is no array), ValueError for the rest.
     """
-    heads = check_head_nums(head_nums)
-    from_layout, to_layout = check_layouts(layout_qkv, layout_q_out)
+    section = [] if mrope_section is None else check_integers("mrope_section", mrope_section)
+    scene = choose_scene(mrope_position, section, q_quant_mode, k_quant_mode)
+    nq, nk, nv = check_head_nums(head_nums, scene.q_per_k)
+    from_layout, to_layout = check_layouts(layout_qkv, layout_q_out, scene.layouts)
     eps = check_epsilon(epsilon)
-    arguments = {
-        "qkv": qkv,
+    tensors = {
         "q_gamma": q_gamma,
         "k_gamma": k_gamma,
         "cos_sin": cos_sin,
@@ -134,99 +143,54 @@ def qkv_rms_norm_rope_cache_with_k_scale(
         "query_start_loc": query_start_loc,
         "seq_lens": seq_lens,
         "rotation": rotation,
+        "mrope_position": mrope_position,
         "v_scale": v_scale,
     }
-    table = {"qkv": Argument(_QKV_AXES[from_layout], _BF16), **_ARGUMENTS}
-    extents = check_arrays(
-        arguments, table, dict(zip(("Nq", "Nk", "Nv"), heads, strict=True)) | {"Nq+Nk+Nv": sum(heads)}
-    )
+    arguments = {"qkv": qkv, **pick_arguments(scene, tensors)}
+    table = {"qkv": Argument(QKV_AXES[from_layout], (BF16,)), **scene.arguments}
+    extents = check_arrays(arguments, table, {"Nq": nq, "Nk": nk, "Nv": nv, "Nq+Nk+Nv": nq + nk + nv})
     for name, array in arguments.items():
         if array.size == 0:
             raise ValueError(
                 f"{name}: expected no empty axis, got shape {array.shape}; the operator takes no empty tensor"
             )
-    slot_mapping, query_start_loc, seq_lens = map(np.asarray, (slot_mapping, query_start_loc, seq_lens))
-    check_slots(slot_mapping, extents["BlockNum"], extents["BlockSize"])
-    check_batches(query_start_loc, seq_lens, extents["T"], extents["MaxSeqLen"])
+    given = {name: np.asarray(array) for name, array in arguments.items()}
+    tokens, block_size, table_rows = (extents[name] for name in ("T", "BlockSize", "MaxSeqLen"))
+    slots = given["slot_mapping"]
+    check_slots(slots, extents["BlockNum"], block_size)
+    if "mrope_position" in given:
+        check_positions(given["mrope_position"], table_rows)
+        lookup = by_axes(given["cos_sin"], given["mrope_position"], check_section(section))
+    else:
+        check_batches(given["query_start_loc"], given["seq_lens"], tokens, table_rows)
+        lookup = by_batches(given["cos_sin"], given["query_start_loc"], given["seq_lens"])
 
-    tokens, (nq, nk, _) = extents["T"], heads
-    rows = np.asarray(qkv) if from_layout == "TND" else np.asarray(qkv).swapaxes(0, 1)
     shape = (tokens, nq) if to_layout == "TND" else (nq, tokens)
     result = QkvResult(
-        np.empty((*shape, 128), _FP8[0]),
-        np.empty(shape, np.float32),
-        *(np.array(as_bits(cache), order="C").view(cache.dtype) for cache in (k_cache, v_cache, k_scale_cache)),
+        np.empty((*shape, LANES), scene.q_out),
+        None if scene.q_scale is None else np.empty((*shape, *scene.q_scale[1]), scene.q_scale[0]),
+        *(dense_copy(given[name]) for name in ("k_cache", "v_cache", "k_scale_cache")),
     )
-    q_out, q_scale = result[:2] if to_layout == "TND" else (out.swapaxes(0, 1) for out in result[:2])
-    gammas = np.asarray(q_gamma), np.asarray(k_gamma)
-    weights = np.asarray(rotation).astype(np.float32)
-    v_scales = np.asarray(v_scale)[:, np.newaxis]
+    # From here on the heads come first.
+    rows = given["qkv"].swapaxes(0, 1) if from_layout == "TND" else given["qkv"]
+    weights = given["rotation"].astype(np.float32) if "rotation" in given else None
+    constants = Constants((plain_nans(given["q_gamma"]), plain_nans(given["k_gamma"])), weights, nq)
+    v_scales = given["v_scale"].reshape(nv, 1, -1)
 
     with np.errstate(all="ignore"):
-        for chunk in _chunks(tokens, sum(heads)):
-            angles = np.asarray(cos_sin)[_positions(chunk, query_start_loc, seq_lens)][:, np.newaxis]
-            q_out[chunk], q_scale[chunk] = _quantised(_rotated(rows[chunk, :nq], gammas[0], angles, eps), weights)
-            k, k_scale = _quantised(_rotated(rows[chunk, nq : nq + nk], gammas[1], angles, eps), weights)
-            v = to_e4m3fn(rows[chunk, nq + nk :].astype(np.float32) * v_scales)
-            block, offset = np.divmod(slot_mapping[chunk], extents["BlockSize"])
-            result.k_cache[block, :, offset] = k
-            result.v_cache[block, :, offset] = v
-            result.k_scale_cache[block, :, offset, 0] = k_scale
+        for chunk in chunks(tokens, nq + nk):
+            x = rows[: nq + nk, chunk].astype(np.float32, order="C")
+            scratch = np.empty_like(x)
+            normalise(x, eps, scratch)
+            made = scene.finish(x, angles_of(plain_nans(lookup(chunk))), constants, scratch)
+            for out, values in ((result.q_out, made.q), (result.q_scale, made.q_scale)):
+                if out is not None and values is not None:
+                    out = as_bits(out) if to_layout == "NTD" else as_bits(out).swapaxes(0, 1)
+                    out[:, chunk] = as_bits(values)
+            numbers = row_numbers(slots[chunk], nk, block_size)
+            write_rows(result.k_cache, numbers, made.k.swapaxes(0, 1))
+            write_rows(result.k_scale_cache, numbers, made.k_scale.swapaxes(0, 1))
+        for chunk in chunks(tokens, nv):
+            v = to_e4m3fn(rows[nq + nk :, chunk].astype(np.float32) * v_scales)
+            write_rows(result.v_cache, row_numbers(slots[chunk], nv, block_size), v.swapaxes(0, 1))
     return result
-
-
-def non_finite_rows(qkv: Array, head_nums: Sequence[int] | Array, layout_qkv: str | None = "TND") -> list[NonFiniteRow]:
-    """The head rows of qkv with a NaN or an infinity in them, by token and then by head.
-
-    Outputs of such Q and K rows are scale NaN and bytes 0x00, those of V rows bytes 0x00, 0x7E or 0xFE; whoever
-    compares outputs names these rows, since their agreement says little. Raises as the oracle does.
-    """
-    heads = check_head_nums(head_nums)
-    layout, _ = check_layouts(layout_qkv, "NTD")
-    extents = check_arrays({"qkv": qkv}, {"qkv": Argument(_QKV_AXES[layout], _BF16)}, {"Nq+Nk+Nv": sum(heads)})
-    bits = as_bits(qkv) if layout == "TND" else as_bits(qkv).swapaxes(0, 1)
-    names = [(branch, head) for branch, count in zip("qkv", heads, strict=True) for head in range(count)]
-    found = []
-    for chunk in _chunks(extents["T"], sum(heads)):
-        # bfloat16 has eight exponent bits; all of them set means NaN or infinity.
-        bad = ((bits[chunk] & 0x7F80) == 0x7F80).any(axis=-1)
-        found += [NonFiniteRow(chunk.start + int(token), *names[head]) for token, head in np.argwhere(bad)]
-    return found
-
-
-def _chunks(tokens: int, heads: int) -> Iterator[slice]:
-    step = max(1, _ROWS // heads)
-    return (slice(start, min(start + step, tokens)) for start in range(0, tokens, step))
-
-
-def _positions(chunk: slice, query_start_loc: Array, seq_lens: Array) -> Array:
-    starts, lengths = np.asarray(query_start_loc, np.int64), np.asarray(seq_lens, np.int64)
-    tokens = np.arange(chunk.start, chunk.stop)
-    # The last batch that starts at or before the token: batches without tokens start where the next one does.
-    batch = np.searchsorted(starts[:-1], tokens, side="right") - 1
-    # Counted from the batch's end, which is history plus tokens.
-    return lengths[batch] - (starts[batch + 1] - tokens)
-
-
-def _rotated(x: Array, gamma: Array, angles: Array, eps: np.float32) -> Array:
-    """Steps 1 to 4 before the matrix: head rows [T, N, 128] normed and RoPE'd, as bfloat16."""
-    x = x.astype(np.float32)
-    squares = x * x
-    sums = squares[..., :_HALF] + squares[..., _HALF:]
-    while sums.shape[-1] > 1:
-        sums = sums[..., 0::2] + sums[..., 1::2]
-    x /= np.sqrt(sums * np.float32(1 / 128) + eps)
-    x *= gamma
-    low, high = x[..., :_HALF], x[..., _HALF:]
-    cos, sin = angles[..., :_HALF], angles[..., _HALF:]
-    turned = np.empty_like(x)
-    np.subtract(low * cos, high * sin, out=turned[..., :_HALF])
-    np.add(high * cos, low * sin, out=turned[..., _HALF:])
-    return turned.astype(ml_dtypes.bfloat16)
-
-
-def _quantised(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """The matrix product and step 5: E4M3FN rows and their scales."""
-    out = rows.reshape(-1, rows.shape[-1]).astype(np.float32) @ weights
-    scale = np.abs(out).max(axis=-1, keepdims=True) / E4M3FN_MAX
-    return to_e4m3fn(out / scale).reshape(rows.shape), scale.reshape(rows.shape[:-1])

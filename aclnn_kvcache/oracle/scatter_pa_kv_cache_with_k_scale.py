@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from .arguments import Argument, Array, as_bits, check_arrays, refuse_duplicates
+from .paged import dense_copy, row_numbers, write_rows
 
 _FP8 = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
 _FP32 = (np.dtype(np.float32),)
@@ -86,17 +87,17 @@ def scatter_pa_kv_cache_with_k_scale(
         if arguments[name].dtype != key.dtype:
             raise TypeError(f"{name}: expected {key.dtype} as key has, got {arguments[name].dtype}")
 
-    blocks, _, block_size, _ = key_cache.shape
+    blocks, heads, block_size, _ = key_cache.shape
     slots = np.asarray(slot_mapping, np.int64)
     rows = np.flatnonzero((slots >= 0) & (slots < blocks * block_size))
     slots = slots[rows]
     refuse_duplicates(rows, slots, blocks, block_size)
-    block, offset = np.divmod(slots, block_size)
+    numbers = row_numbers(slots, heads, block_size)
 
     def scattered(cache: Array, tokens: Array) -> Array:
-        result = np.array(as_bits(cache), order="C")
-        result[block, :, offset] = as_bits(tokens)[rows]
-        return result.view(cache.dtype)
+        result = dense_copy(cache)
+        write_rows(result, numbers, tokens if rows.size == len(tokens) else as_bits(tokens)[rows])
+        return result
 
     return ScatterResult(
         scattered(key_cache, key),

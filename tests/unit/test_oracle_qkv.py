@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aclnn_kvcache import oracle
+from aclnn_kvcache.oracle import qkv_rows
+from aclnn_kvcache.oracle.bf16 import round_to_bf16
 from aclnn_kvcache.oracle.fp8 import to_e4m3fn
 from aclnn_kvcache.oracle.qkv_values import check_epsilon, check_head_nums
 
@@ -350,16 +352,18 @@ def test_special_rows_do_not_touch_their_neighbours():
 
 
 def test_bfloat16_is_nearest_even_around_every_tie_and_overflows_to_infinity():
-    """The cast that the oracle uses, on each tie of two bfloat16 numbers and on both float32 next to it."""
+    """The rounding that the oracle uses, on each tie of two bfloat16 numbers and on both float32 next to it."""
     low = np.arange(0x7F80)
     for step in (-1, 0, 1):
         bits = (low << 16) + 0x8000 + step
         expected = low + (low & 1 if step == 0 else step == 1)
         for sign in (0, 0x8000):
-            with np.errstate(all="ignore"):
-                cast = (bits | sign << 16).astype(np.uint32).view(F32).astype(BF16)
-            assert np.array_equal(raw(cast), expected | sign)
-    assert F32(3.4028235e38).astype(BF16) == np.inf
+            values = (bits | sign << 16).astype(np.uint32).view(F32)
+            with np.errstate(all="raise"):
+                round_to_bf16(values, np.empty_like(values))
+            assert np.array_equal(raw(values), (expected | sign) << 16)
+    assert bits[-1] == 0x7F7F8001
+    assert values[-1] == -np.inf
 
 
 # --- positions
@@ -494,8 +498,7 @@ def test_chunks_do_not_show(rows, monkeypatch):
     arguments = random_case(6, lengths=[0, 5, 3], history=[2, 0, 4])
     arguments["qkv"][3, 1, 7] = np.inf
     expected = run(arguments, (2, 1, 1))
-    module = sys.modules["aclnn_kvcache.oracle.qkv_rms_norm_rope_cache_with_k_scale"]
-    monkeypatch.setattr(module, "_ROWS", rows)
+    monkeypatch.setattr(qkv_rows, "_ROWS", rows)
     result = run(arguments, (2, 1, 1))
     agree(result, expected)
     assert np.array_equal(np.isnan(result.q_scale), np.isnan(expected.q_scale))
