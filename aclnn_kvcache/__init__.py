@@ -4,7 +4,9 @@
 Importing this package loads no library, reads no environment and writes no file.
 """
 
-from aclnn_kvcache import oracle
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from aclnn_kvcache.compare import Comparison, compare
 from aclnn_kvcache.errors import (
     AbiMismatchError,
@@ -36,6 +38,9 @@ from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.session import Session
+
+if TYPE_CHECKING:
+    from aclnn_kvcache import oracle
 
 __version__ = "0.1.0"
 
@@ -74,3 +79,16 @@ __all__ = [
     "explain",
     "oracle",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # At its first use: who only calls operators does not wait for the oracle's tables.
+    if name == "oracle":
+        import aclnn_kvcache.oracle as oracle
+
+        return oracle
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
