@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import PHASE_1, Described, ExecutorConsumedError, KvCacheError
@@ -124,25 +125,30 @@ class PreparedLaunch(Resource):
         """``arguments`` and ``described`` as for ``launch``; raises as that does in phase 1."""
         self.operator, self.stream = operator, stream
         self._described, self._arguments = described, list(arguments)
-        self._made, self._size = made, size = ctypes.c_void_p(), ctypes.c_uint64()
+        self.is_repeatable = False  # also for the close of one whose phase 1 fails
+        self._made = made = ctypes.c_void_p()
         super().__init__(device, lambda owner: _destroy_executor(owner, made))
         self._descriptors = Descriptors(device)
-        self._native = (*self._descriptors.native(arguments), ctypes.byref(size), ctypes.byref(made))
-        self._phase_1: Callable[..., int] = getattr(device.library, operator + PHASE_1)
-        self._phase_2: Callable[..., int] = getattr(device.library, operator)
         self._flight: object = None
-        self._pointer: int | None = None
         self._room = 0
-        self.is_repeatable = False  # also for the close of one whose phase 1 fails
+        # C objects that live as long as the plan, so that a launch converts nothing.
+        self._size, self._workspace, self._queue = ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_void_p()
+        self._native = self._descriptors.native(arguments)
+        self._phase_1 = self._bound_phase_1(made)
         self._size_call()
         self.is_repeatable = device.library.aclSetAclOpExecutorRepeatable(made.value) == 0
+        executor = made
         if not self.is_repeatable:
             device.library.aclGetRecentErrMsg()  # a refusal is an answer here, not an error
             _destroy_executor(device, made)
+            # Another one for each launch, whose phase 2 consumes it: nothing is left to destroy.
+            executor = ctypes.c_void_p()
+            self._phase_1 = self._bound_phase_1(executor)
+        self._phase_2 = partial(_untyped(device, operator), self._workspace, self._size, executor, self._queue)
 
     @property
     def tensors(self) -> tuple[int, ...]:
-        pairs = zip(self._arguments, self._native, strict=False)
+        pairs = zip(self._arguments, self._native, strict=True)
         return tuple(handle for argument, handle in pairs if hasattr(argument, "buffer"))
 
     @property
@@ -155,11 +161,9 @@ class PreparedLaunch(Resource):
         with stream.lock:
             if stream.flight is not self._flight:
                 self._retain()
-            handle = self._made.value
             if not self.is_repeatable:
-                handle = self._size_call()
-                self._made.value = None  # phase 2 consumes it
-            status = self._phase_2(self._pointer, self._size.value, handle, stream.handle)
+                self._size_call()
+            status = self._phase_2()
             if status:
                 check_native(self.device.library, status, self.operator)
             stream.launched(self.operator, self._described)
@@ -192,14 +196,19 @@ class PreparedLaunch(Resource):
         super().release()
         self._descriptors.close()
 
-    def _size_call(self) -> int | None:
-        status = self._phase_1(*self._native)
+    def _bound_phase_1(self, executor: ctypes.c_void_p) -> Callable[[], int]:
+        api = self.operator + PHASE_1
+        types = getattr(self.device.library, api).argtypes
+        given = [ctype(value) for ctype, value in zip(types, self._native, strict=False)]
+        return partial(_untyped(self.device, api), *given, ctypes.byref(self._size), ctypes.byref(executor))
+
+    def _size_call(self) -> None:
+        status = self._phase_1()
         if status:
             self._made.value = None
             check_native(self.device.library, status, self.operator + PHASE_1)
         if self._size.value > self._room:
             self._retain()
-        return self._made.value
 
     def _retain(self) -> None:
         """What the call uses, until the stream has passed what is queued before the next mark."""
@@ -208,12 +217,19 @@ class PreparedLaunch(Resource):
         stream.require_open()
         stream.mark()
         workspace = stream.workspace.of(self._size.value)
-        self._pointer, self._room = (workspace.pointer, workspace.nbytes) if workspace else (None, 0)
+        self._workspace.value, self._room = (workspace.pointer, workspace.nbytes) if workspace else (None, 0)
+        self._queue.value = stream.handle
         buffers = [argument.buffer for argument in self._arguments if hasattr(argument, "buffer")]
         for buffer in buffers:
             buffer.require_open()
         stream.retain(self, workspace, *buffers)
         self._flight = stream.flight
+
+
+def _untyped(device: Device, api: str) -> Callable[..., int]:
+    """The function as one that takes C objects as they are, which is faster than having each converted."""
+    address = ctypes.cast(getattr(device.library, api), ctypes.c_void_p).value
+    return ctypes.CFUNCTYPE(ctypes.c_int)(address or 0)
 
 
 class _Moved(NamedTuple):

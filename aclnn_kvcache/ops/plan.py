@@ -76,17 +76,14 @@ class Plan:
 
         Raises ClosedError, AclnnInnerError; a fault of the device surfaces at a later synchronise.
         """
-        device = self._device
-        previous = device.bind()
-        is_failing = True
+        if not self._device.is_bound():
+            with self._device.bound():
+                return self()
         try:
             self._run()
-            is_failing = False
         except Exception as error:
             self._explain(error)
             raise
-        finally:
-            device.unbind(previous, is_failing=is_failing)
         return self._returned
 
     def update(self, **arrays: Array) -> None:

@@ -79,6 +79,11 @@ class Device:
         """
         return _Binding(self)
 
+    def is_bound(self) -> bool:
+        """Whether the calling thread is inside ``bound``. Raises ForkedProcessError in a forked child."""
+        refuse_after_fork()
+        return threading.get_ident() in self._inside
+
     def bind(self) -> int | None:
         """What ``bound`` does on entry, without an object of its own: the context to give to ``unbind``, or None."""
         if self.enter() > 1:
