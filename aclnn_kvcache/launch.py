@@ -21,35 +21,75 @@ from aclnn_kvcache.runtime.tensor_layout import TensorLayout
 
 
 class Executor:
-    """What phase 1 made. Phase 2 consumes it, whether it succeeds or not; ``close`` destroys one that never ran.
+    """The two C calls of an operator on fixed arguments, which are converted once.
 
-    Made and run inside ``device.bound()``.
+    ``size`` makes an executor, ``run`` consumes it, whether that succeeds or not; then ``size`` may make another.
+    ``close`` destroys one that never ran. All inside ``device.bound()``.
     """
 
-    __slots__ = ("_made", "_size", "consumed", "device", "operator")
+    __slots__ = (
+        "_made",
+        "_phase_1",
+        "_phase_2",
+        "_queue",
+        "_size",
+        "_workspace",
+        "consumed",
+        "device",
+        "is_repeatable",
+        "operator",
+    )
 
     def __init__(self, device: Device, operator: str, arguments: Sequence[Any]) -> None:
-        """Phase 1: calls ``<operator>GetWorkspaceSize`` with the arguments in front of its two out-parameters.
-
-        Raises AclnnParameterError or AclnnInnerError with what the library says.
-        """
+        """``arguments``: those of ``<operator>GetWorkspaceSize`` in front of its two out-parameters."""
         self.device, self.operator = device, operator
-        self.consumed = False
-        self._made, self._size = made, size = ctypes.c_void_p(), ctypes.c_uint64()
-        api = operator + PHASE_1
-        status = getattr(device.library, api)(*arguments, ctypes.byref(size), ctypes.byref(made))
-        if status:
-            # CANN leaves the out-parameters of a failed call as they were; whatever else stands there is no executor.
-            made.value = None
-            check_native(device.library, status, api)
+        self.consumed, self.is_repeatable = True, False
+        self._size, self._made = ctypes.c_uint64(), ctypes.c_void_p()
+        self._workspace, self._queue = ctypes.c_void_p(), ctypes.c_void_p()
+        types = getattr(device.library, operator + PHASE_1).argtypes
+        given = [ctype(value) for ctype, value in zip(types, arguments, strict=False)]
+        self._phase_1 = partial(
+            _untyped(device, operator + PHASE_1), *given, ctypes.byref(self._size), ctypes.byref(self._made)
+        )
+        self._phase_2 = partial(_untyped(device, operator), self._workspace, self._size, self._made, self._queue)
 
     @property
     def workspace_size(self) -> int:
         """Bytes of device memory that phase 2 needs."""
         return self._size.value
 
-    def run(self, stream: Stream) -> None:
-        """Phase 2: queues the operator on the stream and returns.
+    @property
+    def handle(self) -> int | None:
+        return None if self.consumed else self._made.value
+
+    def size(self) -> None:
+        """Phase 1. Raises AclnnParameterError or AclnnInnerError with what the library says."""
+        status = self._phase_1()
+        if status:
+            # CANN leaves the out-parameters of a failed call as they were; whatever else stands there is no executor.
+            check_native(self.device.library, status, self.operator + PHASE_1)
+        self.consumed = False
+
+    def make_repeatable(self) -> None:
+        """Has it run again and again if CANN allows that; one that CANN refuses is destroyed."""
+        library = self.device.library
+        self.is_repeatable = library.aclSetAclOpExecutorRepeatable(self._made.value) == 0
+        if not self.is_repeatable:
+            library.aclGetRecentErrMsg()  # a refusal is an answer here, not an error
+            self.close()
+
+    def place(self, stream: Stream) -> None:
+        """Sets the stream to run on, and a workspace there that is retained for the next run."""
+        stream.require_open()
+        workspace = stream.workspace.of(self._size.value)
+        self._queue.value = stream.handle
+        self._workspace.value = None
+        if workspace is not None:
+            stream.retain(workspace)
+            self._workspace.value = workspace.pointer
+
+    def run(self) -> None:
+        """Phase 2: queues the operator where it was placed, and returns.
 
         Raises ExecutorConsumedError the second time, without a native call; AclnnInnerError if the launch fails.
         """
@@ -57,22 +97,14 @@ class Executor:
             raise ExecutorConsumedError(
                 f"this executor of {self.operator} was already consumed by its phase 2; run phase 1 again for another"
             )
-        stream.require_open()
-        with stream.lock:
-            size = self._size.value
-            workspace = stream.workspace.of(size)
-            pointer = None
-            if workspace is not None:
-                stream.retain(workspace)
-                pointer = workspace.pointer
-            self.consumed = True
-            status = getattr(self.device.library, self.operator)(pointer, size, self._made.value, stream.handle)
+        self.consumed = not self.is_repeatable
+        status = self._phase_2()
         if status:
             check_native(self.device.library, status, self.operator)
 
     def close(self) -> None:
         """Idempotent."""
-        if not self.consumed and self._made.value and not forked():
+        if not self.consumed and not forked():
             self.consumed = True
             self.device.call("aclDestroyAclOpExecutor", self._made.value)
 
@@ -82,30 +114,60 @@ class Executor:
                 self.close()
 
 
+def _untyped(device: Device, api: str) -> Callable[..., int]:
+    """The function as one that takes C objects as they are, which is faster than having each argument converted."""
+    address = ctypes.cast(getattr(device.library, api), ctypes.c_void_p).value
+    return ctypes.CFUNCTYPE(ctypes.c_int)(address or 0)
+
+
+class Repeated(NamedTuple):
+    """A launch that a stream can make again: its arguments lie in the same memory in the same way."""
+
+    executor: Executor
+    described: Described
+
+
 def launch(
-    device: Device, operator: str, arguments: Sequence[Any], stream: Stream, described: Described = ((), ())
+    device: Device,
+    operator: str,
+    arguments: Sequence[Any],
+    stream: Stream,
+    described: Described = ((), ()),
+    key: object = None,
 ) -> None:
     """One whole call on a stream, inside ``device.bound()``: descriptors, phase 1, workspace, phase 2; in blocking mode
     the wait for its work too.
 
     ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
     None. Device memory stays alive until the stream has passed the call. ``described`` is what a late fault says of
-    the call.
+    the call. With a ``key`` that stands for all arguments and their addresses, the stream keeps the call among the
+    users of its descriptors, for ``relaunch``.
     """
     with stream.lock:
+        descriptors = stream.descriptors
+        call = Repeated(Executor(device, operator, descriptors.native(arguments)), described)
+        if key is not None:
+            descriptors.users[key] = call
+        relaunch(call, stream, [argument.buffer for argument in arguments if type(argument) is DeviceArray])
+    if device.blocking:
+        stream.synchronize()
+
+
+def relaunch(call: Repeated, stream: Stream, buffers: Sequence[DeviceBuffer]) -> None:
+    """Launches the call on its stream, and does not wait; ``buffers`` hold the memory that it uses."""
+    executor, described = call
+    with stream.lock:
         stream.mark()
-        native = stream.descriptors.native(arguments)
         # Before the launch: an interrupt behind it must not free what the kernel uses.
-        stream.retain(*[argument.buffer for argument in arguments if type(argument) is DeviceArray])
-        executor = Executor(device, operator, native)
+        stream.retain(*buffers)
         try:
-            executor.run(stream)
+            executor.size()
+            executor.place(stream)
+            executor.run()
         except BaseException:
             executor.close()
             raise
-        stream.launched(operator, described)
-    if device.blocking:
-        stream.synchronize()
+        stream.launched(executor.operator, described)
 
 
 class PreparedLaunch(Resource):
@@ -125,26 +187,18 @@ class PreparedLaunch(Resource):
         """``arguments`` and ``described`` as for ``launch``; raises as that does in phase 1."""
         self.operator, self.stream = operator, stream
         self._described, self._arguments = described, list(arguments)
-        self.is_repeatable = False  # also for the close of one whose phase 1 fails
-        self._made = made = ctypes.c_void_p()
-        super().__init__(device, lambda owner: _destroy_executor(owner, made))
         self._descriptors = Descriptors(device)
+        self._native = self._descriptors.native(arguments)
+        self._executor = executor = Executor(device, operator, self._native)
+        super().__init__(device, lambda owner: executor.close())
         self._flight: object = None
         self._room = 0
-        # C objects that live as long as the plan, so that a launch converts nothing.
-        self._size, self._workspace, self._queue = ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_void_p()
-        self._native = self._descriptors.native(arguments)
-        self._phase_1 = self._bound_phase_1(made)
-        self._size_call()
-        self.is_repeatable = device.library.aclSetAclOpExecutorRepeatable(made.value) == 0
-        executor = made
-        if not self.is_repeatable:
-            device.library.aclGetRecentErrMsg()  # a refusal is an answer here, not an error
-            _destroy_executor(device, made)
-            # Another one for each launch, whose phase 2 consumes it: nothing is left to destroy.
-            executor = ctypes.c_void_p()
-            self._phase_1 = self._bound_phase_1(executor)
-        self._phase_2 = partial(_untyped(device, operator), self._workspace, self._size, executor, self._queue)
+        executor.size()
+        executor.make_repeatable()
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self._executor.is_repeatable
 
     @property
     def tensors(self) -> tuple[int, ...]:
@@ -153,19 +207,19 @@ class PreparedLaunch(Resource):
 
     @property
     def executor(self) -> int | None:
-        return self._made.value if self.is_repeatable else None
+        return self._executor.handle if self.is_repeatable else None
 
     def run(self) -> None:
         """Queues the call on its stream. Raises as ``launch`` does, ClosedError after ``close``."""
-        stream = self.stream
+        stream, executor = self.stream, self._executor
         with stream.lock:
             if stream.flight is not self._flight:
                 self._retain()
-            if not self.is_repeatable:
-                self._size_call()
-            status = self._phase_2()
-            if status:
-                check_native(self.device.library, status, self.operator)
+            if not executor.is_repeatable:
+                executor.size()
+                if executor.workspace_size > self._room:
+                    self._retain()
+            executor.run()
             stream.launched(self.operator, self._described)
         if self.device.blocking:
             stream.synchronize()
@@ -178,7 +232,7 @@ class PreparedLaunch(Resource):
         with self.stream.lock:
             tensor = self._native[position]
             if self.is_repeatable:
-                self.device.call("aclSetTensorAddr", self._made.value, position, tensor, base)
+                self.device.call("aclSetTensorAddr", self._executor.handle, position, tensor, base)
             else:
                 self.device.call("aclSetRawTensorAddr", tensor, base)
             self._arguments[position] = _Moved(array.buffer, old.layout)
@@ -196,40 +250,18 @@ class PreparedLaunch(Resource):
         super().release()
         self._descriptors.close()
 
-    def _bound_phase_1(self, executor: ctypes.c_void_p) -> Callable[[], int]:
-        api = self.operator + PHASE_1
-        types = getattr(self.device.library, api).argtypes
-        given = [ctype(value) for ctype, value in zip(types, self._native, strict=False)]
-        return partial(_untyped(self.device, api), *given, ctypes.byref(self._size), ctypes.byref(executor))
-
-    def _size_call(self) -> None:
-        status = self._phase_1()
-        if status:
-            self._made.value = None
-            check_native(self.device.library, status, self.operator + PHASE_1)
-        if self._size.value > self._room:
-            self._retain()
-
     def _retain(self) -> None:
         """What the call uses, until the stream has passed what is queued before the next mark."""
         self.require_open()
         stream = self.stream
-        stream.require_open()
         stream.mark()
-        workspace = stream.workspace.of(self._size.value)
-        self._workspace.value, self._room = (workspace.pointer, workspace.nbytes) if workspace else (None, 0)
-        self._queue.value = stream.handle
+        self._executor.place(stream)
+        self._room = self._executor.workspace_size
         buffers = [argument.buffer for argument in self._arguments if hasattr(argument, "buffer")]
         for buffer in buffers:
             buffer.require_open()
-        stream.retain(self, workspace, *buffers)
+        stream.retain(self, *buffers)
         self._flight = stream.flight
-
-
-def _untyped(device: Device, api: str) -> Callable[..., int]:
-    """The function as one that takes C objects as they are, which is faster than having each converted."""
-    address = ctypes.cast(getattr(device.library, api), ctypes.c_void_p).value
-    return ctypes.CFUNCTYPE(ctypes.c_int)(address or 0)
 
 
 class _Moved(NamedTuple):
@@ -237,9 +269,3 @@ class _Moved(NamedTuple):
 
     buffer: DeviceBuffer
     layout: TensorLayout
-
-
-def _destroy_executor(device: Device, made: ctypes.c_void_p) -> None:
-    handle, made.value = made.value, None
-    if handle:
-        device.call("aclDestroyAclOpExecutor", handle)

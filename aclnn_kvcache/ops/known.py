@@ -1,19 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on device arrays that were checked before: the rules look at layouts and distances, which calls repeat."""
+"""Calls on device arrays that were made or checked before: memory repeats, and the layouts and distances that the rules
+look at do so even more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+from aclnn_kvcache.launch import Repeated, relaunch
 from aclnn_kvcache.ops.arguments import Checked
+from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import DeviceArray
+from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
+from aclnn_kvcache.runtime.stream import Stream
 
 KEPT = 1024
 
 _good: dict[tuple[Any, ...], Checked] = {}
+
+
+class Exact(NamedTuple):
+    """A call on certain memory."""
+
+    key: tuple[Any, ...]
+    """Equal for calls that lie in the same memory in the same way."""
+    buffers: list[DeviceBuffer]
+
+
+def exact(device: Device, arrays: Iterable[object], of_call: object) -> Exact | None:
+    """None unless each array is an open one of this device, or None. ``of_call``: operator and attributes."""
+    key: list[Any] = [of_call]
+    buffers = []
+    for array in arrays:
+        if type(array) is DeviceArray:
+            buffer = array.buffer
+            if buffer.closed or buffer.device is not device:
+                return None
+            key.append(array.layout)
+            key.append(buffer.pointer)
+            buffers.append(buffer)
+        elif array is None:
+            key.append(None)
+        else:
+            return None
+    return Exact(tuple(key), buffers)
 
 
 def key_of(device: Device, arrays: Iterable[object], of_call: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -57,3 +89,18 @@ def remember(key: tuple[Any, ...] | None, checked: Checked) -> None:
         if len(_good) >= KEPT:
             _good.clear()
         _good[key] = checked
+
+
+def relaunched(device: Device, contract: Contract, stream: Stream, call: Exact) -> bool:
+    """Makes the call again if the stream made it before; False if it did not."""
+    with stream.lock:  # between the look-up and the launch nobody may destroy the descriptors
+        before: Repeated | None = stream.descriptors.users.get(call.key)
+        if before is None:
+            return False
+        failing = Failing(device.library, contract.api, before.described)
+        with failing:
+            relaunch(before, stream, call.buffers)
+    if device.blocking:
+        with failing:
+            stream.synchronize()
+    return True

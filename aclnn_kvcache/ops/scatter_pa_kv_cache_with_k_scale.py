@@ -21,7 +21,7 @@ from aclnn_kvcache.ops.arguments import (
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
-from aclnn_kvcache.ops.known import key_of, recall, remember
+from aclnn_kvcache.ops.known import exact, key_of, recall, relaunched, remember
 from aclnn_kvcache.ops.plan import Plan, require_on_device
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
@@ -49,6 +49,9 @@ def scatter_pa_kv_cache_with_k_scale(
 ) -> None:
     """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session."""
     attributes = Attributes.of(cache_layout, padding)
+    made = exact(device, arguments.values(), (CONTRACT.name, attributes))
+    if made is not None and relaunched(device, CONTRACT, stream, made):
+        return
     key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
     place, checked = DEVICE, recall(key)
     if checked is None:
@@ -61,12 +64,12 @@ def scatter_pa_kv_cache_with_k_scale(
     arrays = cast("Mapping[str, Array]", arguments)
     named = attributes._asdict()
 
-    def call(on_device: Mapping[str, Array]) -> None:
-        launch(device, CONTRACT.api, c_arguments(CONTRACT, on_device, named), stream, checked.described)
+    def call(on_device: Mapping[str, Array], key: object = None) -> None:
+        launch(device, CONTRACT.api, c_arguments(CONTRACT, on_device, named), stream, checked.described, key)
 
     with Failing(device.library, CONTRACT.api, checked.described):
         if place == DEVICE:
-            call(arrays)
+            call(arrays, made and made.key)
         else:
             on_host = cast("Mapping[str, np.ndarray]", arrays)
             run_on_host_arrays(device, on_host, CONTRACT.caches, call, stream)

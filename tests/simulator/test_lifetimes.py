@@ -63,12 +63,14 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     device = session.stream.device
     with device.bound():
         executor = Executor(device, API, session.stream.descriptors.native([*arrays, None]))
+        executor.size()
     assert (executor.workspace_size > 0) == sized
     launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_REPORTS")
     with device.bound():
-        executor.run(session.stream)
+        executor.place(session.stream)
+        executor.run()
         with pytest.raises(kv.ExecutorConsumedError, match="already consumed"):
-            executor.run(session.stream)
+            executor.run()
     executor.close()
     session.stream.synchronize()
     assert sim.counter("ACLSIM_KERNEL_LAUNCHES") - launches == sized
@@ -79,6 +81,7 @@ def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) 
     device = session.stream.device
     with device.bound():
         executor = Executor(device, API, session.stream.descriptors.native([*scatter_arguments(session, 2), None]))
+        executor.size()
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 1
     executor.close()
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -50,6 +51,51 @@ def test_caches_change_in_place(session: kv.Session) -> None:
     session.scatter_pa_kv_cache_with_k_scale(**device)
     expect(arrays, device)
     assert {name: array.ptr for name, array in device.items()} == pointers
+
+
+def test_calls_on_the_same_memory_see_what_lies_there_now(session: kv.Session, sim: Any) -> None:
+    arrays = host_arrays()
+    device = uploaded(session, arrays)
+    session.scatter_pa_kv_cache_with_k_scale(**device)
+    tensors = sim.counter("ACLSIM_LIVE_TENSORS")
+    for _ in range(3):
+        arrays = {name: array.numpy() for name, array in device.items()}
+        arrays["slot_mapping"] = (arrays["slot_mapping"] + 1) % 16
+        arrays["key"] = arrays["key"][::-1].copy()
+        for name in ("slot_mapping", "key"):
+            given = arrays[name]
+            with session.bound():
+                assert sim.aclrtMemcpy(device[name].ptr, given.nbytes, given.ctypes.data, given.nbytes, 1) == 0
+        session.scatter_pa_kv_cache_with_k_scale(**device)
+        expect(arrays, device)  # waits
+    assert sim.counter("ACLSIM_LIVE_TENSORS") == tensors  # those of the first call
+
+
+def test_another_view_of_the_same_memory_is_another_call(session: kv.Session) -> None:
+    arrays = host_arrays(4)
+    device = uploaded(session, arrays)
+    for step in (1, 2, 1):
+        shorter = {**device, **{name: device[name][::step] for name in ("key", "value", "slot_mapping", "key_scale")}}
+        arrays = {name: array.numpy() for name, array in shorter.items()}
+        session.scatter_pa_kv_cache_with_k_scale(**shorter)
+        expect(arrays, shorter)
+
+
+def test_threads_on_one_stream_do_not_lose_each_others_descriptors(
+    session: kv.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclnn_kvcache.runtime.descriptor.KEPT", 3)  # dropped by every other call
+    given = [host_arrays() for _ in range(3)]
+    device = [uploaded(session, arrays) for arrays in given]
+
+    def calls(arrays: dict[str, kv.DeviceArray]) -> None:
+        for _ in range(20):
+            session.scatter_pa_kv_cache_with_k_scale(**arrays)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(calls, device))
+    for arrays, actual in zip(given, device, strict=True):
+        expect(arrays, actual)
 
 
 def test_the_call_returns_before_the_work_runs(session: kv.Session, held: Any) -> None:
