@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import ml_dtypes
@@ -16,6 +16,9 @@ class DataType(NamedTuple):
     acl_value: int
     dtype: np.dtype[Any]
 
+
+_E8M0: Any = getattr(ml_dtypes, "float8_e8m0fnu", None)
+"""None in ml_dtypes before 0.5; the type then is one without arrays."""
 
 TABLE: tuple[DataType, ...] = tuple(
     DataType(name, value, np.dtype(dtype))
@@ -37,7 +40,9 @@ TABLE: tuple[DataType, ...] = tuple(
         ("BF16", 27, ml_dtypes.bfloat16),
         ("FLOAT8_E5M2", 35, ml_dtypes.float8_e5m2),
         ("FLOAT8_E4M3FN", 36, ml_dtypes.float8_e4m3fn),
+        ("FLOAT8_E8M0", 37, _E8M0),
     )
+    if dtype is not None
 )
 
 BY_DTYPE: dict[np.dtype[Any], DataType] = {row.dtype: row for row in TABLE}
@@ -49,6 +54,7 @@ FP8_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
 FP8_E5M2 = np.dtype(ml_dtypes.float8_e5m2)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT32 = np.dtype(np.float32)
+INT8 = np.dtype(np.int8)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
@@ -58,16 +64,18 @@ WITHOUT_DTYPE = {
     "UINT1": 30,
     "COMPLEX32": 33,
     "HIFLOAT8": 34,
-    "FLOAT8_E8M0": 37,
     "FLOAT6_E3M2": 38,
     "FLOAT6_E2M3": 39,
     "FLOAT4_E2M1": 40,
     "FLOAT4_E1M2": 41,
+    **({"FLOAT8_E8M0": 37} if _E8M0 is None else {}),
 }
 """Types of CANN that no array here can have, by name. A tensor that is only described can."""
 
 AnyDtype: TypeAlias = "np.dtype[Any] | str"
 """A NumPy dtype, or a name of ``WITHOUT_DTYPE``."""
+
+FP8_E8M0: AnyDtype = "FLOAT8_E8M0" if _E8M0 is None else np.dtype(_E8M0)
 
 FORMATS = {
     "UNDEFINED": -1,
@@ -138,19 +146,29 @@ def name_of(dtype: AnyDtype) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
 
 
-def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
+def is_one_of(dtype: AnyDtype, allowed: Iterable[AnyDtype]) -> bool:
+    """Whether the dtype is among the allowed. A NumPy dtype and a name are never equal, but ask NumPy and it raises."""
+    return any(isinstance(dtype, str) == isinstance(other, str) and dtype == other for other in allowed)
+
+
+def hint_for(dtype: AnyDtype, allowed: Collection[AnyDtype] = ()) -> str:
     """What to do with an array of this dtype where one of the allowed was expected; may be empty."""
     if isinstance(dtype, str):
         return ""
+    if "FLOAT8_E8M0" in map(name_of, allowed):
+        return "arrays of that type need float8_e8m0fnu of ml_dtypes 0.5 or later"
     if not dtype.isnative:
         return "convert it: array.astype(array.dtype.newbyteorder('='))"
-    if dtype in _RAW_BYTES and FP8_E4M3FN in allowed:
+    if dtype in _RAW_BYTES and "float8_e8m0fnu" in map(name_of, allowed) and len(allowed) == 1:
+        return "if the bytes are exponents of base 2 say so: array.view(ml_dtypes.float8_e8m0fnu)"
+    if dtype in _RAW_BYTES and is_one_of(FP8_E4M3FN, allowed):
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
-    if dtype in _RAW_WORDS and BFLOAT16 in allowed:
+    if dtype in _RAW_WORDS and is_one_of(BFLOAT16, allowed):
         return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
-    if len(allowed) == 1 and dtype in BY_DTYPE and FP8_E4M3FN not in allowed:
+    if len(allowed) == 1 and dtype in BY_DTYPE:
         (wanted,) = allowed
-        return f"array.astype({name_of(wanted)!r}) converts it"
+        if not isinstance(wanted, str) and wanted.itemsize > 1:  # codes of one byte are no numbers to convert
+            return f"array.astype({name_of(wanted)!r}) converts it"
     return ""

@@ -11,7 +11,7 @@ from typing import Any
 from aclnn_kvcache.cli.backend import exit_code
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.replay.checking import Checked, check_file
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import FIRST
 from aclnn_kvcache.rules.finding import Finding
 
 HELP = "say what is wrong with a recorded or described call, and what CANN answers; needs no library"
@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
     code = 1 if checked.findings else 0
     if options.json:
         document |= {
-            "operator": checked.operator,
+            "operator": checked.contract.name,
+            "revision": checked.contract.revision,
             "status": _status(checked),
             "findings": [{**finding._asdict(), "source": _source(checked, finding)} for finding in checked.findings],
             "values_known": checked.values_known,
@@ -58,7 +59,7 @@ def _status(checked: Checked) -> int:
 
 
 def _source(checked: Checked, finding: Finding) -> str:
-    rules = CONTRACTS[checked.operator].rules
+    rules = checked.contract.later_rules + checked.contract.rules
     return next((rule.source for rule in rules if rule.id == finding.rule), "")
 
 
@@ -69,13 +70,18 @@ def _prediction(checked: Checked) -> dict[str, Any]:
     return {**document, "risks": [risk._asdict() for risk in prediction.risks]}
 
 
+def _title(checked: Checked) -> str:
+    revision = checked.contract.revision
+    return checked.contract.name + (f", revision {revision}" if revision not in (None, FIRST) else "")
+
+
 def _lines(checked: Checked) -> list[str]:
     values = "" if checked.values_known else " (shapes, strides and attributes; values of slots are not known)"
     if not checked.findings:
-        return [f"{checked.operator}: nothing is wrong{values}"]
+        return [f"{_title(checked)}: nothing is wrong{values}"]
     status = _status(checked)
     answer = f"CANN answers {status}" if status else "CANN checks none of this and goes on"
-    lines = [f"{checked.operator}: {len(checked.findings)} broken rules{values}; {answer}"]
+    lines = [f"{_title(checked)}: {len(checked.findings)} broken rules{values}; {answer}"]
     for finding in checked.findings:
         cann = f"{finding.status} {finding.ez or ''}".strip() if finding.status else "not checked by CANN"
         lines += [f"  {finding.message}", f"    rule {finding.rule}; {cann}; {_source(checked, finding)}"]

@@ -32,8 +32,10 @@ def run(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {"schema": SCHEMA, "command": "replay", "bundle": options.bundle, "error": ""}
     try:
         bundle = read_bundle(options.bundle)
+        # The simulator has every revision; what CANN's library has, only its header or its owner can tell.
+        recorded = bundle.manifest.call.revision if options.backend == "simulator" else None
         with Session(
-            options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi
+            options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi or recorded
         ) as session:
             here = {
                 "backend": session.backend,

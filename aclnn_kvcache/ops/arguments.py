@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,8 +13,8 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError, Described
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.failure import describe, described
-from aclnn_kvcache.rules.contracts import CONTRACTS
-from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
+from aclnn_kvcache.rules.contracts import FIRST, contract
+from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec, dense_spec
 from aclnn_kvcache.rules.predict import NOTHING, predict
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
@@ -87,12 +86,6 @@ def spec_of(array: Array | None) -> TensorSpec | None:
 
 # Made past the constructor, which checks what an array cannot get wrong.
 @lru_cache(maxsize=1024)
-def dense_spec(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorSpec:
-    """A dense tensor with an allocation of its own."""
-    return TensorSpec._make((shape, dtype, layout.dense_strides(shape), 0, math.prod(shape), ND))
-
-
-@lru_cache(maxsize=1024)
 def _device_spec(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], offset: int, nbytes: int
 ) -> TensorSpec:
@@ -118,43 +111,48 @@ class Checked(NamedTuple):
 
 def require_valid(
     library: Library,
-    contract: Contract,
+    rules: Contract,
     place: str,
     specs: Mapping[str, TensorSpec | None],
     arrays: Arrays,
     attributes: Mapping[str, Any],
-    more: Iterable[Finding] = (),
+    in_force: str = "",
 ) -> Checked:
     """Raises AclnnParameterError for all that the rules find, and for what CANN accepts but goes wrong or costs dearly.
 
-    ``arrays`` are those given, ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls
-    that are good otherwise.
+    ``arrays`` are those given, ``specs`` those of all tensors; ``in_force`` says which rules these are, where an
+    operator has several.
     """
-    found, checked = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()), place)
+    revision = rules.revision or FIRST
+    found, checked = _check_layout(rules.name, revision, tuple(specs.items()), tuple(attributes.items()), place)
     given = {name: array for name, array in arrays.items() if array is not None}
-    values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
+    values = {name: array for name in rules.values if isinstance(array := given.get(name), np.ndarray)}
     regions = {name: region_of(array) for name, array in given.items()}
-    findings = found + contract.check_data(Call(specs, attributes, values, regions)) or list(more)
+    findings = found + rules.check_data(Call(specs, attributes, values, regions))
     if findings:
         status = next((finding.status for finding in findings if finding.status), 0)
-        error = AclnnParameterError(contract.api, status, findings=findings)
-        describe(error, library, contract.api, checked.described)
+        error = AclnnParameterError(rules.api, status, findings=findings)
+        error.detail = in_force
+        describe(error, library, rules.api, checked.described)
         raise error
     return checked
 
 
 @lru_cache(maxsize=512)
 def _check_layout(
-    operator: str, specs: tuple[TensorSpec | None, ...], attributes: tuple[tuple[str, Any], ...], place: str
+    operator: str,
+    revision: str,
+    specs: tuple[tuple[str, TensorSpec | None], ...],
+    attributes: tuple[tuple[str, Any], ...],
+    place: str,
 ) -> tuple[list[Finding], Checked]:
     """What the rules and the prediction find. Calls in a loop ask the same again and again."""
-    contract = CONTRACTS[operator]
-    call = Call(dict(zip(contract.tensors, specs, strict=True)), dict(attributes))
+    call = Call(dict(specs), dict(attributes))
     facts = described(call.specs, attributes, place)
-    found = contract.check_layout(call)
+    found = contract(operator, revision).check_layout(call)
     if found:
         return found, Checked(True, facts)
-    prediction = predict(operator, call)
+    prediction = predict(operator, call, revision)
     return list(prediction.risks), Checked(prediction.path != NOTHING, facts)
 
 

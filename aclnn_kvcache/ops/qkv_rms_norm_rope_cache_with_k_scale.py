@@ -1,34 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aclnnQkvRmsNormRopeCacheWithKScale."""
+"""aclnnQkvRmsNormRopeCacheWithKScale, in whichever revision the library has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.errors import PHASE_1, ArgumentError
 from aclnn_kvcache.launch import launch
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
     Array,
     Arrays,
-    dense_spec,
     place_of,
     require_valid,
     run_on_host_arrays,
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
-from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
-from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
+from aclnn_kvcache.rules.contracts import FIRST
+from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import API, CONTRACTS
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
+
+TEXTS = ("layout_qkv", "layout_q_out", "q_quant_mode", "k_quant_mode")
+LISTS = {"head_nums": "three integers (Nq, Nk, Nv)", "mrope_section": "three integers (T, H, W)"}
 
 
 class Attributes(NamedTuple):
@@ -36,33 +36,38 @@ class Attributes(NamedTuple):
     layout_qkv: str | None
     layout_q_out: str | None
     epsilon: float
+    mrope_section: tuple[int, ...] | None = None
+    q_quant_mode: str | None = None
+    k_quant_mode: str | None = None
 
     @classmethod
-    def of(cls, head_nums: object, layout_qkv: object, layout_q_out: object, epsilon: object) -> Attributes:
+    def of(cls, **given: object) -> Attributes:
         """Raises ArgumentError for anything of another type; values are the rules' business."""
-        for name, text in (("layout_qkv", layout_qkv), ("layout_q_out", layout_q_out)):
+        for name in TEXTS:
+            text = given[name]
             if text is not None and not isinstance(text, str):
                 raise ArgumentError(name, "a string", type(text).__name__)
+        epsilon = given["epsilon"]
         if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)):
             raise ArgumentError("epsilon", "a number", type(epsilon).__name__)
         try:
             value = float(epsilon)
         except OverflowError as error:
             raise ArgumentError("epsilon", "a number that a float holds", repr(epsilon)) from error
-        layouts = cast("tuple[str | None, str | None]", (layout_qkv, layout_q_out))
-        return cls(_integers(head_nums), *layouts, value)
+        lists = {name: _integers(name, given[name]) for name in LISTS}
+        return cls(**cast("dict[str, Any]", {**given, **lists, "epsilon": value}))
 
 
-def _integers(head_nums: object) -> tuple[int, ...] | None:
-    if head_nums is None:
+def _integers(name: str, given: object) -> tuple[int, ...] | None:
+    if given is None:
         return None
-    values = head_nums.tolist() if isinstance(head_nums, np.ndarray) else head_nums
+    values = given.tolist() if isinstance(given, np.ndarray) else given
     if (
         not isinstance(values, Sequence)
         or isinstance(values, (str, bytes))
         or not all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values)
     ):
-        raise ArgumentError("head_nums", "a sequence of three integers (Nq, Nk, Nv)", repr(head_nums))
+        raise ArgumentError(name, f"a sequence of {LISTS[name]}", repr(given))
     return tuple(int(value) for value in values)
 
 
@@ -71,48 +76,31 @@ def qkv_rms_norm_rope_cache_with_k_scale(
 ) -> tuple[Any, Any]:
     """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session.
 
-    An output that is None is allocated where the other arrays are.
+    An output that is None is allocated where the other arrays are, if the scene has it.
     """
     given = {name: array for name, array in arguments.items() if array is not None}
-    place = place_of(device, given, [name for name in CONTRACT.written if name in given])
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-    named = attributes._asdict()
-    made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
+    _, binding = device.library.binding(API + PHASE_1)
+    contract = CONTRACTS[binding.revision or FIRST]
+    place = place_of(device, given, [name for name in contract.written if name in given])
+    specs = {name: spec_of(arguments[name]) for name in arguments if name in contract.tensors or name in given}
+    named = {name: value for name, value in attributes._asdict().items() if name in contract.attributes or value}
+    made = {name: spec for name, spec in contract.made_outputs(specs, named).items() if name not in given}
     specs.update(made)
-    revision = _check_revision(device.library, attributes.head_nums or ())
-    checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+    in_force = f"revision {contract.revision} of the operator is in force, by {binding.source}"
+    checked = require_valid(device.library, contract, place, specs, arguments, named, in_force)
 
     def call(on_device: Mapping[str, Array]) -> None:
-        tensors = [on_device[name] for name in CONTRACT.tensors]
-        texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
-        values = (attributes.head_nums, *texts, attributes.epsilon)
-        launch(device, CONTRACT.api, [*tensors[:-2], *values, *tensors[-2:]], stream, checked.described)
+        values = {name: value.encode() if isinstance(value, str) else value for name, value in named.items()}
+        values |= on_device
+        launch(device, API, [values.get(name) for name in contract.parameters], stream, checked.described)
 
     make = partial(memory.empty, device) if place == DEVICE else np.empty
-    with Failing(device.library, CONTRACT.api, checked.described):
-        arrays = {**given, **{name: make(spec.shape, DTYPES[name][0]) for name, spec in made.items()}}
+    with Failing(device.library, API, checked.described):
+        arrays = {**given, **{name: make(spec.shape, np.dtype(spec.dtype)) for name, spec in made.items()}}
         if place == DEVICE:
             call(arrays)
         else:
             on_host = cast("Mapping[str, np.ndarray]", arrays)
-            run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
-    return arrays["q_out"], arrays["q_scale"]
-
-
-def output_specs(qkv: TensorSpec | None, attributes: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    """The outputs as they are made where none are given."""
-    return {name: dense_spec(shape, DTYPES[name][0]) for name, shape in output_shapes(qkv, attributes).items()}
-
-
-def _check_revision(library: Library, head_nums: Sequence[int]) -> Iterator[Finding]:
-    """Revisions B and C, told by their quantisation modes, take fewer combinations of heads than A."""
-    _, binding = library.binding(f"{CONTRACT.api}GetWorkspaceSize")
-    if not any(parameter.name == "qQuantMode" for parameter in binding.prototype.parameters):
-        return
-    q_heads, k_heads, _ = head_nums
-    if q_heads > 64 or q_heads != 8 * k_heads:
-        message = (
-            f"head_nums must be (8 * Nk, Nk, Nk) with at most 64 Q heads, got {list(head_nums)}: the installed "
-            f"operator is of revision B or C ({binding.source}), which takes no other"
-        )
-        yield Finding("revision_heads", ("head_nums",), message, 161002, "EZ0026")
+            written = [name for name in contract.written if name in arrays]
+            run_on_host_arrays(device, on_host, written, call, stream, write_only=contract.outputs)
+    return arrays["q_out"], arrays.get("q_scale")

@@ -107,6 +107,14 @@ class Contract(NamedTuple):
     """Whether CANN answers 0 without looking at anything but NULL."""
     comparison: Mapping[str, str]
     """The rule of ``compare`` for results that need not equal the oracle's byte by byte."""
+    made_outputs: Callable[[Mapping[str, TensorSpec | None], Mapping[str, Any]], Mapping[str, TensorSpec]]
+    """The outputs that a call with these tensors and attributes makes itself where none are given."""
+    revision: str | None = None
+    """Of the C function's arguments, where these have changed."""
+    optional: tuple[str, ...] = ()
+    """Tensors that the method's caller may leave out."""
+    later_rules: tuple[Rule, ...] = ()
+    """One rule for each argument of the method that only later revisions have."""
 
     @property
     def data_rules(self) -> tuple[Rule, ...]:
@@ -115,6 +123,11 @@ class Contract(NamedTuple):
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self.layout_rules + self.data_rules
+
+    @property
+    def later(self) -> tuple[str, ...]:
+        """Arguments of the method that only later revisions have."""
+        return tuple(name for rule in self.later_rules for name in rule.arguments)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -127,7 +140,7 @@ class Contract(NamedTuple):
 
     def check_layout(self, call: Call) -> list[Finding]:
         """All that is wrong with specs and attributes, in CANN's order: the first status that is not 0 is CANN's."""
-        found = _find(self.layout_rules, call)
+        found = _find(self.later_rules + self.layout_rules, call)
         if found and self.answers_success_early(call):
             return [finding if finding.status == NULL else finding._replace(status=0, ez=None) for finding in found]
         return found

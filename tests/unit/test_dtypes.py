@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dtype table against the header's enum and the widths of CANN's documentation."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
 
-from aclnn_kvcache.dtypes import BY_DTYPE, TABLE, hint_for, name_of
+from aclnn_kvcache.dtypes import BY_DTYPE, FP8_E8M0, TABLE, hint_for, name_of
 from aclnn_kvcache.native.prototypes import declarations
 
 BYTES = {
@@ -26,6 +29,7 @@ BYTES = {
     "BF16": 2,
     "FLOAT8_E5M2": 1,
     "FLOAT8_E4M3FN": 1,
+    **({"FLOAT8_E8M0": 1} if hasattr(ml_dtypes, "float8_e8m0fnu") else {}),
 }
 
 
@@ -102,6 +106,36 @@ def test_raw_words_get_the_hint_that_makes_them_bfloat16(dtype):
 def test_no_hint_where_nothing_is_to_be_said(dtype):
     assert hint_for(np.dtype(dtype), BY_DTYPE) == ""
     assert name_of(np.dtype(dtype)) == np.dtype(dtype).name
+
+
+SCALES_PROGRAM = """
+import ml_dtypes
+if hasattr(ml_dtypes, "float8_e8m0fnu"):
+    del ml_dtypes.float8_e8m0fnu
+import numpy as np
+from aclnn_kvcache.dtypes import BY_DTYPE, FP8_E8M0, dtype_of, hint_for, is_one_of
+assert dtype_of("FLOAT8_E8M0") == FP8_E8M0 == "FLOAT8_E8M0"
+assert all(row.acl_name != "FLOAT8_E8M0" for row in BY_DTYPE.values())
+assert is_one_of(FP8_E8M0, [np.dtype("f4"), FP8_E8M0]) and not is_one_of(np.dtype("u1"), [FP8_E8M0])
+print(hint_for(np.dtype("u1"), [FP8_E8M0]))
+"""
+
+
+def test_without_exponents_in_ml_dtypes_the_type_is_one_without_arrays():
+    done = subprocess.run([sys.executable, "-c", SCALES_PROGRAM], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "arrays of that type need float8_e8m0fnu of ml_dtypes 0.5 or later\n"
+
+
+@pytest.mark.skipif(isinstance(FP8_E8M0, str), reason="ml_dtypes before 0.5")
+def test_raw_bytes_get_the_hint_that_makes_them_exponents():
+    array = np.array([0x7F, 0x80], "u1")
+    converted = eval(hint_for(array.dtype, [FP8_E8M0]).partition(": ")[2], {"array": array, "ml_dtypes": ml_dtypes})
+    assert converted.astype(np.float32).tolist() == [1, 2]
+
+
+def test_codes_of_one_byte_are_never_converted():
+    assert hint_for(np.dtype(ml_dtypes.float8_e4m3fn), [np.dtype(np.int8)]) == ""
 
 
 def test_no_fp8_hint_where_fp8_is_not_expected():
