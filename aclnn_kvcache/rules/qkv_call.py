@@ -17,6 +17,10 @@ FRONT = ("qkv", "q_gamma", "k_gamma", "cos_sin", "slot_mapping", *CACHES)
 """The tensors in front of all others, in every revision's C function and in every list of its checks."""
 MIDDLE = ("query_start_loc", "seq_lens", "rotation", "v_scale")
 POSITION = "mrope_position"
+BATCHES = ("query_start_loc", "seq_lens")
+ALL_TENSORS = (*FRONT, *MIDDLE, POSITION, *OUTPUTS)
+"""Of revisions B and C, in the order of their C function."""
+ALL_INPUTS = tuple(name for name in ALL_TENSORS if name not in CACHES + OUTPUTS)
 LAYOUT_NAMES = ("layout_qkv", "layout_q_out")
 MODES = ("q_quant_mode", "k_quant_mode")
 

@@ -123,26 +123,31 @@ def _same_strides(call: Call) -> Iterator[str]:
         )
 
 
-def nested_rules(names: Iterable[str], number: str) -> Iterator[Rule]:
-    """The axes of a cache lie inside one another in their order."""
-    for name in names:
-        expected = f"{name} must have axes that lie inside one another in their order"
-        yield Rule(f"nested.{name}", (name,), expected, decision(number), partial(_nested, name), INVALID, "EZ1008")
+def nested_rule(names: tuple[str, ...], number: str) -> Rule:
+    """The axes of caches lie inside one another in their order. K and V, which share strides, break it together."""
+    expected = f"{' and '.join(names)} must have axes that lie inside one another in their order"
+    broken = partial(_nested, names, expected)
+    return Rule(f"nested.{'.'.join(names)}", names, expected, decision(number), broken, INVALID, "EZ1008")
 
 
-def _nested(name: str, call: Call) -> Iterator[str]:
-    shape, strides = call.shape(name, 4), cache_strides(call, name)
-    span, is_nested = 1, True
-    for extent, stride in zip(shape[::-1], strides[::-1], strict=True):
-        if extent > 1:
-            is_nested = is_nested and stride >= span
-            span += (extent - 1) * stride
-    if not is_nested or span >= 2**63:
+def _nested(names: tuple[str, ...], expected: str, call: Call) -> Iterator[str]:
+    layouts = [(call.shape(name, 4), call.spec(name).strides) for name in names]
+    if not all(_is_nested(*layout) for layout in layouts):
+        got = " and ".join(f"{list(shape)} with strides {list(strides)}" for shape, strides in layouts)
         yield (
-            f"{name} must have axes that lie inside one another in their order, got {list(shape)} with strides "
-            f"{list(strides)}; token-major caches came with revisions A and B of the operator and went with C: use "
+            f"{expected}, got {got}; revisions A and B of the operator take token-major caches, C does not: keep "
             f"block, head, token order in memory too"
         )
+
+
+def _is_nested(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    span = 1
+    for extent, stride in zip(shape[::-1], strides[::-1], strict=True):
+        if extent > 1:
+            if stride < span:
+                return False
+            span += (extent - 1) * stride
+    return span < 2**63
 
 
 def own_rules(inputs: tuple[str, ...]) -> Iterator[Rule]:

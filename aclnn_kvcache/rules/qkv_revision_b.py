@@ -11,11 +11,12 @@ from aclnn_kvcache.rules import qkv_memory as memory
 from aclnn_kvcache.rules import qkv_shapes as shapes
 from aclnn_kvcache.rules.families import decision, dtype_rules, extent_rules, required_rules
 from aclnn_kvcache.rules.qkv_call import (
-    CACHES,
+    ALL_INPUTS,
+    ALL_TENSORS,
+    BATCHES,
     DTYPES,
     FRONT,
     LAYOUT_NAMES,
-    MIDDLE,
     OUTPUTS,
     POSITION,
     qkv_shape,
@@ -25,11 +26,8 @@ from aclnn_kvcache.rules.qkv_scenes import MROPE, MX_MODE, ROPE, Scene, mode_of,
 from aclnn_kvcache.rules.rule import INNER, Call, Rule
 
 SCENES = (ROPE, MROPE)
-BATCHES = ("query_start_loc", "seq_lens")
 ALWAYS = (*FRONT, "rotation", "v_scale")
-TENSORS = (*FRONT, *MIDDLE, POSITION, *OUTPUTS)
-INPUTS = tuple(name for name in TENSORS if name not in CACHES + OUTPUTS)
-PARAMETERS = (*TENSORS[:-2], "head_nums", *LAYOUT_NAMES, "epsilon", "mrope_section", "q_quant_mode", *OUTPUTS)
+PARAMETERS = (*ALL_TENSORS[:-2], "head_nums", *LAYOUT_NAMES, "epsilon", "mrope_section", "q_quant_mode", *OUTPUTS)
 CHECKED = (*ALWAYS, "q_out", POSITION, *BATCHES, "q_scale")
 """The order of CANN's lists: position in M-RoPE, what follows it in RoPE."""
 
@@ -105,11 +103,11 @@ LAYOUT_RULES: tuple[Rule, ...] = (
     *shapes.shapes((shapes.Q_OUT, shapes.Q_SCALE), "29"),
     *memory.private_format_rules(CHECKED, "30"),
     *memory.undefined_format_rules(CHECKED),
-    *memory.place_rules(INPUTS, ("31", "32"), memory.copied_outside),
+    *memory.place_rules(ALL_INPUTS, ("31", "32"), memory.copied_outside),
     *extent_rules({"qkv": (0, 1, 2), "cos_sin": (0,), "k_cache": (0, 2)}, decision("33"), INNER, "EZ0009"),
     *memory.stride_rules("k_cache", memory.ROWS_APART, "34", INNER),
     *memory.stride_rules("v_cache", memory.ROWS_APART, "34", INNER),
     memory.same_strides("35", INNER),
     *memory.stride_rules("k_scale_cache", memory.ABOVE_0, "36", INNER),
-    *memory.own_rules(INPUTS),
+    *memory.own_rules(ALL_INPUTS),
 )

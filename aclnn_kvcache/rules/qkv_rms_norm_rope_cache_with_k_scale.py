@@ -16,7 +16,8 @@ from aclnn_kvcache.rules import qkv_revision_b as b
 from aclnn_kvcache.rules import qkv_revision_c as c
 from aclnn_kvcache.rules.batches import batch_rules
 from aclnn_kvcache.rules.overlap import overlap_rules, self_overlap_rules
-from aclnn_kvcache.rules.qkv_call import CACHES, OUTPUTS, POSITION, later_rules, token_count
+from aclnn_kvcache.rules.qkv_call import ALL_TENSORS, CACHES, OUTPUTS, POSITION, later_rules, token_count
+from aclnn_kvcache.rules.qkv_only_c import SCENES
 from aclnn_kvcache.rules.qkv_positions import position_rules
 from aclnn_kvcache.rules.qkv_scenes import ROPE, Scene, outputs_in
 from aclnn_kvcache.rules.rule import Contract, Rule
@@ -32,7 +33,7 @@ SINCE = {POSITION: "B", "mrope_section": "B", "q_quant_mode": "B", "k_quant_mode
 def _contract(
     revision: str, parameters: tuple[str, ...], scenes: tuple[Scene, ...], layout_rules: tuple[Rule, ...]
 ) -> Contract:
-    tensors = a.TENSORS if POSITION not in parameters else b.TENSORS
+    tensors = a.TENSORS if POSITION not in parameters else ALL_TENSORS
     positions = (POSITION,) if POSITION in parameters else ()
     brought = {name: None for name in SINCE if name in parameters and name != POSITION}
     return Contract(
@@ -64,6 +65,6 @@ def _contract(
 CONTRACTS: Mapping[str, Contract] = {
     "A": _contract("A", a.PARAMETERS, (ROPE,), a.LAYOUT_RULES),
     "B": _contract("B", b.PARAMETERS, b.SCENES, b.LAYOUT_RULES),
-    "C": _contract("C", c.PARAMETERS, c.SCENES, c.LAYOUT_RULES),
+    "C": _contract("C", c.PARAMETERS, SCENES, c.LAYOUT_RULES),
 }
 """By revision."""
