@@ -128,17 +128,23 @@ def _compare_with_oracle(
         report.oracle_refuses = str(error)
         return
     outside = {name: np.ones(len(data), np.bool_) for name, data in after.items()}
+    results = dict(made)
+    for name, tensor in call.arguments.items():
+        if tensor is not None and name in call.contract.written:
+            results[name] = tensor.view(after[str(tensor.storage)])
+            tensor.view_of_bytes(outside[str(tensor.storage)])[...] = False
+    earlier = {name: given[name] for name in call.contract.caches}
+    rules, scales = call.contract.comparison(call.arguments, call.attributes), call.contract.scales
+    together = {scales[name] for name, rule in rules.items() if rule == "mx"}
     for name in call.contract.written:
-        tensor, rule = call.arguments[name], call.contract.comparison.get(name, "exact")
-        if tensor is None and name not in made:
-            continue  # no result of this scene
-        if tensor is None:
-            report.oracle[name] = compare(made[name], getattr(expected, name), rule)
+        if name not in results or name in together:
             continue
-        storage = str(tensor.storage)
-        earlier = given[name] if name in call.contract.caches else None
-        report.oracle[name] = compare(tensor.view(after[storage]), getattr(expected, name), rule, before=earlier)
-        tensor.view_of_bytes(outside[storage])[...] = False
+        rule = rules.get(name, "exact")
+        options: dict[str, Any] = {"before": earlier.get(name)}
+        if rule == "mx":
+            of = scales[name]
+            options["scale"] = [results[of], getattr(expected, of), *([earlier[of]] if of in earlier else [])]
+        report.oracle[name] = compare(results[name], getattr(expected, name), rule, **options)
     for name, gaps in outside.items():
         if gaps.any():
             report.oracle[f"{name}, gaps"] = compare(after[name][gaps], before[name][gaps])

@@ -19,7 +19,7 @@ from aclnn_kvcache.rules.overlap import overlap_rules, self_overlap_rules
 from aclnn_kvcache.rules.qkv_call import ALL_TENSORS, CACHES, OUTPUTS, POSITION, later_rules, token_count
 from aclnn_kvcache.rules.qkv_only_c import SCENES
 from aclnn_kvcache.rules.qkv_positions import position_rules
-from aclnn_kvcache.rules.qkv_scenes import ROPE, Scene, outputs_in
+from aclnn_kvcache.rules.qkv_scenes import ROPE, Scene, intended, outputs_in
 from aclnn_kvcache.rules.rule import Contract, Rule
 from aclnn_kvcache.rules.slots import slot_rules
 
@@ -54,8 +54,9 @@ def _contract(
         self_overlap_rules=tuple(self_overlap_rules(CACHES + OUTPUTS)),
         overlap_rules=tuple(overlap_rules(tensors, CACHES + OUTPUTS)),
         answers_success_early=lambda call: False,
-        comparison={"k_cache": "fp8", "k_scale_cache": "relative", "q_out": "fp8", "q_scale": "relative"},
+        comparison=lambda tensors, attributes: intended(scenes, tensors, attributes).comparison,
         made_outputs=outputs_in(*scenes),
+        scales={"k_cache": "k_scale_cache", "q_out": "q_scale"},
         revision=revision,
         optional=positions,
         later_rules=tuple(later_rules(revision, {n: since for n, since in SINCE.items() if n not in parameters})),

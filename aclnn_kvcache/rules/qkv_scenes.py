@@ -36,6 +36,8 @@ class Scene(NamedTuple):
     """Of k_scale_cache and q_scale."""
     scales: tuple[int, ...]
     """What q_scale has behind [T, Nq]."""
+    comparison: Mapping[str, str]
+    """How results are compared with the oracle's: the rules of ``compare``."""
     has_q_scale: bool = True
 
     @property
@@ -56,9 +58,23 @@ ROPE = Scene(
     *_FP8,
     FLOAT32,
     (),
+    {"k_cache": "fp8", "k_scale_cache": "relative", "q_out": "fp8", "q_scale": "relative"},
 )
-MROPE = Scene("M-RoPE", NO_QUANT, PER_TOKEN_PER_HEAD, True, True, _TND, INT8, BFLOAT16, FLOAT32, (), False)
-MX = Scene("Mx", MX_MODE, MX_MODE, True, False, _TND, *_FP8, FP8_E8M0, (4,))
+MROPE = Scene(
+    "M-RoPE",
+    NO_QUANT,
+    PER_TOKEN_PER_HEAD,
+    True,
+    True,
+    _TND,
+    INT8,
+    BFLOAT16,
+    FLOAT32,
+    (),
+    {"k_cache": "int8", "k_scale_cache": "relative", "q_out": "bf16"},
+    has_q_scale=False,
+)
+MX = Scene("Mx", MX_MODE, MX_MODE, True, False, _TND, *_FP8, FP8_E8M0, (4,), {"k_cache": "mx", "q_out": "mx"})
 
 SceneOf: TypeAlias = Callable[[Call], Scene]
 """The scene of a call. Raises Unanswerable where another rule says that there is none."""

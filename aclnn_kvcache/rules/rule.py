@@ -105,10 +105,13 @@ class Contract(NamedTuple):
     """Rules on the memory of two tensors."""
     answers_success_early: Callable[[Call], bool]
     """Whether CANN answers 0 without looking at anything but NULL."""
-    comparison: Mapping[str, str]
-    """The rule of ``compare`` for results that need not equal the oracle's byte by byte."""
+    comparison: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
+    """The rule of ``compare`` for each result of a call, with these tensors (None where there is none) and attributes,
+    that need not equal the oracle's byte by byte."""
     made_outputs: Callable[[Mapping[str, TensorSpec | None], Mapping[str, Any]], Mapping[str, TensorSpec]]
-    """The outputs that a call with these tensors and attributes makes itself where none are given."""
+    """The outputs that such a call makes itself where none are given."""
+    scales: Mapping[str, str] = {}
+    """What holds the scales of a result; with rule "mx" the two are compared together."""
     revision: str | None = None
     """Of the C function's arguments, where these have changed."""
     optional: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from aclnn_kvcache.smoke.prepared import Arrays, Placed, Prepared, Shape, draw_s
 D = 128
 CACHES = ("k_cache", "v_cache", "k_scale_cache")
 OUTPUTS = ("q_out", "q_scale")
-COMPARISON = CONTRACTS["qkv_rms_norm_rope_cache_with_k_scale"].comparison
+COMPARISON = CONTRACTS["qkv_rms_norm_rope_cache_with_k_scale"].comparison({}, {})
 RULES = {**COMPARISON, "kv_cache": COMPARISON["k_cache"]}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
