@@ -53,7 +53,8 @@ def copied_outside(spec: TensorSpec) -> bool:
     for the first axis, which no stride depends on."""
     if spec.format in PRIVATE_FORMATS or spec.is_empty:
         return False
-    return min(spec.shape[1:], default=0) < 0 or copied_outside_a(spec)
+    low, high = spec.reach
+    return min(spec.shape[1:], default=0) < 0 or (not spec.is_contiguous and (low < 0 or high > spec.storage))
 
 
 def place_rules(inputs: tuple[str, ...], numbers: tuple[str, str], copied: CopiedOutside) -> Iterator[Rule]:

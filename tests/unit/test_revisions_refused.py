@@ -12,6 +12,9 @@ from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS, contract, method
 
 
+ROOM = 1 << 20
+
+
 def texts(revision, call):
     return [finding.message for finding in check_call(QKV, qkv_abi=revision, **call)]
 
@@ -230,6 +233,11 @@ def test_negative_extents_behind_the_first_axis_reach_outside_their_storage():
         first = next(f for f in check_call(QKV, qkv_abi=revision, **call) if f.status)
         assert (first.status, first.ez, first.rule) == (*codes, "copied_bounds.qkv")
         assert first.message == "qkv must have no negative dimension, got [20, -3, 128]"
+    # Where strides are not dense, the first axis too.
+    call = rope(cos_sin=TensorSpec((-1, 128), "float32", strides=(127, 1), storage=ROOM))
+    for revision in "BC":
+        first = next(f for f in check_call(QKV, qkv_abi=revision, **call) if f.status)
+        assert (first.status, first.ez, first.rule) == (561103, "EZ1001", "copied_bounds.cos_sin")
     call = rope(T=-3)
     for revision, codes in (("B", (561103, "EZ0009", "extent.qkv")), ("C", (161002, "EZ0009", "size.qkv"))):
         first = next(f for f in check_call(QKV, qkv_abi=revision, **call) if f.status)
