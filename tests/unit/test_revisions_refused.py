@@ -11,7 +11,6 @@ from aclnn_kvcache.dtypes import FP8_E8M0
 from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS, contract, method
 
-
 ROOM = 1 << 20
 
 
