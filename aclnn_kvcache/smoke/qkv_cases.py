@@ -10,13 +10,14 @@ import ml_dtypes
 import numpy as np
 
 from aclnn_kvcache import oracle
-from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
+from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.smoke.prepared import Arrays, Placed, Prepared, Shape, draw_slots, random_bytes, whole
 
 D = 128
 CACHES = ("k_cache", "v_cache", "k_scale_cache")
 OUTPUTS = ("q_out", "q_scale")
-RULES = {**CONTRACT.comparison, "kv_cache": CONTRACT.comparison["k_cache"]}
+COMPARISON = CONTRACTS["qkv_rms_norm_rope_cache_with_k_scale"].comparison({}, {})
+RULES = {**COMPARISON, "kv_cache": COMPARISON["k_cache"]}
 BF16 = np.dtype(ml_dtypes.bfloat16)
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 

@@ -411,14 +411,21 @@ def test_other_revisions_have_their_own_argument_list(recorded: dict[str, Path],
         "text",
         "text",
         "number",
-        "null",
-        "text",
-        "text",
+        *["null"] * 3,
         *["tensor"] * 2,
     ]
-    assert "b'PerTokenPerHead'" in arguments[-3]
-    text = program(read_bundle(bundle), "c")
-    assert text.count('(char *)"PerTokenPerHead"') == 2
+
+    def state(document: dict[str, Any]) -> None:
+        document["prototype"].update(revision="B")
+        document["attributes"].update(mrope_section=[1, 2, 3], q_quant_mode="PerTokenPerHead")
+
+    text = program(read_bundle(copied(recorded["qkv-host"], tmp_path / "b", state)), "c")
+    call = text[text.index("GetWorkspaceSize(\n") :].split("workspaceSize")[0].splitlines()[1:-1]
+    assert len(call) == 23 - 2
+    assert [line.strip() for line in call[-4:-2]] == [
+        "Integers(3, (const int64_t[]){1, 2, 3}),",
+        '(char *)"PerTokenPerHead",',
+    ]
 
 
 def test_numbers_of_all_kinds(command: Command, recorded: dict[str, Path], tmp_path: Path) -> None:
