@@ -71,6 +71,11 @@ def folders(
     return [*_installations(environ), *_loader_path(environ)]
 
 
+def later_revisions(folder: str) -> list[str]:
+    """The revisions whose libraries lie inside a folder with those of the first."""
+    return [revision for revision, name in REVISION_FOLDERS.items() if os.path.isdir(os.path.join(folder, name))]
+
+
 def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candidate]:
     """The libraries that may hold an operator, first hit wins: custom packages, then those of the folder."""
     found = [] if folder.exclusive else list(_custom_libraries(environ))

@@ -15,6 +15,7 @@ from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Mani
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
 from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.errors import BundleError, KvCacheError
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.session import Session
@@ -137,18 +138,10 @@ def _compare_with_oracle(
         if tensor is not None and name in call.contract.written:
             results[name] = tensor.view(after[str(tensor.storage)])
             tensor.view_of_bytes(outside[str(tensor.storage)])[...] = False
+    rules = call.contract.comparison(call.arguments, call.attributes)
     earlier = {name: given[name] for name in call.contract.caches}
-    rules, scales = call.contract.comparison(call.arguments, call.attributes), call.contract.scales
-    together = {scales[name] for name, rule in rules.items() if rule == "mx"}
-    for name in call.contract.written:
-        if name not in results or name in together:
-            continue
-        rule = rules.get(name, "exact")
-        options: dict[str, Any] = {"before": earlier.get(name)}
-        if rule == "mx":
-            of = scales[name]
-            options["scale"] = [results[of], getattr(expected, of), *([earlier[of]] if of in earlier else [])]
-        report.oracle[name] = compare(results[name], getattr(expected, name), rule, **options)
+    wanted = {name: getattr(expected, name) for name in results}
+    report.oracle.update(compare_results(results, wanted, earlier, rules, call.contract.scales))
     for name, gaps in outside.items():
         if gaps.any():
             report.oracle[f"{name}, gaps"] = compare(after[name][gaps], before[name][gaps])

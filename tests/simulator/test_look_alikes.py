@@ -15,12 +15,12 @@ import pytest
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
-from aclnn_kvcache.rules import qkv_call
+from aclnn_kvcache.rules import qkv_revision_a
 from aclnn_kvcache.rules import scatter_pa_kv_cache_with_k_scale as scatter_rules
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
 QKV, SCATTER = good_calls.QKV, good_calls.SCATTER
-ALLOWED = {SCATTER: scatter_rules.DTYPES, QKV: qkv_call.DTYPES}
+ALLOWED = {SCATTER: scatter_rules.DTYPES, QKV: qkv_revision_a.ALL_DTYPES}
 Array = np.ndarray[Any, Any]
 
 
