@@ -31,8 +31,8 @@ def cases_beside(session: Session, wanted: Iterable[str]) -> dict[str, list[str]
     return {revision: names for revision, names in found.items() if names}
 
 
-def run_beside(revision: str, names: Iterable[str], options: Sequence[str], report: Report, screen: TextIO) -> int:
-    """Runs the cases on the revision and adds their results to the report. Returns the exit code.
+def run_beside(revision: str, names: Iterable[str], options: Sequence[str], report: Report, screen: TextIO) -> None:
+    """Runs the cases on the revision and adds their results, or the error that there was, to the report.
 
     ``options``: those of the command, without revision, cases and ``--json``. Its table goes to the screen.
     """
@@ -43,8 +43,7 @@ def run_beside(revision: str, names: Iterable[str], options: Sequence[str], repo
         document = json.loads(done.stdout)
     except ValueError:
         report.error = report.error or f"the process for revision {revision} ended with {done.returncode}"
-        return done.returncode
+        return
     report.results += [Result(**case) for case in document["cases"]]
     report.libraries += tuple(document["libraries"])
     report.error = report.error or document["error"]
-    return int(document["exit_code"])
