@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from aclnn_kvcache.rules import qkv_only_c as only_c
 from aclnn_kvcache.rules import qkv_revision_a as a
 from aclnn_kvcache.rules import qkv_revision_b as b
 from aclnn_kvcache.rules import qkv_revision_c as c
 from aclnn_kvcache.rules.batches import batch_rules
 from aclnn_kvcache.rules.overlap import overlap_rules, self_overlap_rules
 from aclnn_kvcache.rules.qkv_call import ALL_TENSORS, CACHES, OUTPUTS, POSITION, later_rules, token_count
-from aclnn_kvcache.rules.qkv_only_c import SCENES
 from aclnn_kvcache.rules.qkv_positions import position_rules
 from aclnn_kvcache.rules.qkv_scenes import ROPE, Scene, intended, outputs_in
 from aclnn_kvcache.rules.rule import Contract, Rule
@@ -63,9 +63,11 @@ def _contract(
     )
 
 
+SCENES: Mapping[str, tuple[Scene, ...]] = {"A": (ROPE,), "B": b.SCENES, "C": only_c.SCENES}
+"""By revision."""
+
 CONTRACTS: Mapping[str, Contract] = {
-    "A": _contract("A", a.PARAMETERS, (ROPE,), a.LAYOUT_RULES),
-    "B": _contract("B", b.PARAMETERS, b.SCENES, b.LAYOUT_RULES),
-    "C": _contract("C", c.PARAMETERS, SCENES, c.LAYOUT_RULES),
+    revision: _contract(revision, file.PARAMETERS, SCENES[revision], file.LAYOUT_RULES)
+    for revision, file in (("A", a), ("B", b), ("C", c))
 }
 """By revision."""
