@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from aclnn_kvcache.native.discovery import later_revisions
-from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACTS
 from aclnn_kvcache.session import Session
-from aclnn_kvcache.smoke.cases import CASES, names_of
+from aclnn_kvcache.smoke.cases import names_of
+from aclnn_kvcache.smoke.qkv_cases import QKV_CASES
 from aclnn_kvcache.smoke.report import Report
 from aclnn_kvcache.smoke.runner import Result
 
@@ -25,7 +25,7 @@ def cases_beside(session: Session, wanted: Iterable[str]) -> dict[str, list[str]
     """By revision those of the wanted cases that call the fused operator; nothing where a revision was stated."""
     if session.library.qkv_abi:
         return {}
-    fused = [name for name in wanted if CASES[name].operator == CONTRACTS[session.qkv_abi].name]
+    fused = [name for name in wanted if name in QKV_CASES]
     revisions = later_revisions(os.path.dirname(session.libraries[0]))
     found = {revision: [name for name in fused if name in names_of(revision)] for revision in revisions}
     return {revision: names for revision, names in found.items() if names}
