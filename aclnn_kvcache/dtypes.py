@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import ml_dtypes
@@ -37,6 +37,7 @@ TABLE: tuple[DataType, ...] = tuple(
         ("BF16", 27, ml_dtypes.bfloat16),
         ("FLOAT8_E5M2", 35, ml_dtypes.float8_e5m2),
         ("FLOAT8_E4M3FN", 36, ml_dtypes.float8_e4m3fn),
+        ("FLOAT8_E8M0", 37, ml_dtypes.float8_e8m0fnu),
     )
 )
 
@@ -47,8 +48,10 @@ _BY_ACL_NAME: dict[str, np.dtype[Any]] = {row.acl_name: row.dtype for row in TAB
 
 FP8_E4M3FN = np.dtype(ml_dtypes.float8_e4m3fn)
 FP8_E5M2 = np.dtype(ml_dtypes.float8_e5m2)
+FP8_E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT32 = np.dtype(np.float32)
+INT8 = np.dtype(np.int8)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
 
@@ -58,7 +61,6 @@ WITHOUT_DTYPE = {
     "UINT1": 30,
     "COMPLEX32": 33,
     "HIFLOAT8": 34,
-    "FLOAT8_E8M0": 37,
     "FLOAT6_E3M2": 38,
     "FLOAT6_E2M3": 39,
     "FLOAT4_E2M1": 40,
@@ -164,6 +166,11 @@ def name_of(dtype: AnyDtype) -> str:
     return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
 
 
+def is_one_of(dtype: AnyDtype, allowed: Iterable[np.dtype[Any]]) -> bool:
+    """Whether the dtype is among the allowed. A name of ``WITHOUT_DTYPE`` never is, but ask NumPy and it raises."""
+    return not isinstance(dtype, str) and dtype in allowed
+
+
 def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
     """What to do with an array of this dtype where one of the allowed was expected; may be empty."""
     if isinstance(dtype, str):
@@ -175,6 +182,8 @@ def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
         return (
             "if the bytes are FP8 codes say which: array.view(ml_dtypes.float8_e4m3fn) or .view(ml_dtypes.float8_e5m2)"
         )
+    if dtype in _RAW_BYTES and FP8_E8M0 in allowed:
+        return "if the bytes are exponents of base 2 say so: array.view(ml_dtypes.float8_e8m0fnu)"
     if dtype in _RAW_WORDS and BFLOAT16 in allowed:
         return "if the bits are bfloat16 say so: array.view(ml_dtypes.bfloat16)"
     if dtype.name.startswith("float8_") and is_fp8 and dtype not in allowed:
@@ -186,4 +195,5 @@ def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
         return ""
     if is_fp8:
         return "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn) rounds to FP8, and applies no scale"
-    return f"array.astype({name_of(list(allowed)[-1])!r}) converts it"
+    wanted = list(allowed)[-1]
+    return f"array.astype({name_of(wanted)!r}) converts it" if wanted.itemsize > 1 else ""  # codes are no numbers

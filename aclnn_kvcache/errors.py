@@ -206,7 +206,7 @@ class AclError(KvCacheError):
     cann_version: str = ""
     log: str = ""
     detail: str = ""
-    """What only the caller knows of this failure, for the first line."""
+    """What only the caller knows of this failure, for the text."""
 
     def __init__(self, api: str, status: int, library_message: str = "") -> None:
         super().__init__()
@@ -273,6 +273,7 @@ class AclnnParameterError(AclError, ValueError):
         )
         lines = [f"{self.api}: {self.findings[0].message}"]
         lines += [f"  also: {finding.message}" for finding in self.findings[1:]]
+        lines += [f"  {self.detail}"] if self.detail else []
         return [*lines, f"  {cann}. Nothing was launched and nothing was changed."]
 
 

@@ -16,6 +16,7 @@ from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.native.library import Library, load
 from aclnn_kvcache.native.prototypes import declarations
+from aclnn_kvcache.native.revisions import QKV
 from aclnn_kvcache.native.version import cann_version
 from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
 from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
@@ -59,7 +60,8 @@ class Session:
         ``backend``: "cann", "simulator", or "auto", which takes CANN and never falls back to the bundled simulator.
         ``device``: index among the devices visible to the process. ``library_dir``: the one folder to take the
         libraries from. ``qkv_abi``: "A", "B" or "C", the revision of the fused operator, where no header installed
-        beside its library tells it; the same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
+        beside its library tells it; the bundled simulator has all three, and is "A" unless this says otherwise. The
+        same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
         ``blocking``: each call waits for its own work, so that a fault of the device is told by the call that caused it
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
         ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
@@ -106,6 +108,17 @@ class Session:
         if function not in declarations().prototypes:
             raise ArgumentError("function", "a C function that this package calls", repr(function))
         return self._library.binding(function)[0]
+
+    @property
+    def qkv_abi(self) -> str:
+        """ "A", "B" or "C": the revision of the fused operator in force, by the header installed beside its library or
+        as stated.
+
+        Raises AbiMismatchError if neither tells it or the two contradict each other, SymbolNotFoundError if no library
+        has the operator.
+        """
+        _, binding = self._library.binding(QKV)
+        return str(binding.revision)
 
     @property
     def cann_version(self) -> str:
@@ -303,13 +316,13 @@ class Session:
     def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
         """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
 
-        slot_mapping, query_start_loc and seq_lens may be host arrays. ``plan()`` returns (q_out, q_scale), the same
-        arrays each time.
+        slot_mapping, query_start_loc, seq_lens and mrope_position may be host arrays. ``plan()`` returns (q_out,
+        q_scale), the same arrays each time; None for the latter in M-RoPE.
         """
         given = _given(Session.qkv_rms_norm_rope_cache_with_k_scale, self, arguments, keywords)
         with self._device.bound():
             stream = self._stream(given.pop("stream"))
-            attributes = Attributes.of(*(given.pop(name) for name in Attributes._fields))
+            attributes = Attributes.of(**{name: given.pop(name) for name in Attributes._fields})
             return qkv.prepare(self._device, stream, given, attributes)
 
     def qkv_rms_norm_rope_cache_with_k_scale(
@@ -331,6 +344,10 @@ class Session:
         layout_qkv: str | None = "TND",
         layout_q_out: str | None = "NTD",
         epsilon: float = 1e-6,
+        mrope_position: Any = None,
+        mrope_section: Sequence[int] | None = None,
+        q_quant_mode: str | None = None,
+        k_quant_mode: str | None = None,
         q_out: Any = None,
         q_scale: Any = None,
         stream: Stream | None = None,
@@ -343,30 +360,49 @@ class Session:
         q_gamma, k_gamma    [128]                                   float32
         cos_sin             [positions, 128]                        float32; 64 columns of cos, then 64 of sin
         slot_mapping        [T]                                     int32; slot = block * S + offset, each once
-        k_cache, v_cache    [B, Nk, S, 128], [B, Nv, S, 128]        float8_e4m3fn; changed
-        k_scale_cache       [B, Nk, S, 1]                           float32; changed
-        query_start_loc     [batches + 1]                           int32; from 0 to T, never falling
-        seq_lens            [batches]                               int32; tokens with history, of each batch
-        rotation            [128, 128]                              bfloat16; out = row @ rotation
-        v_scale             [Nv]                                    float32; V is multiplied by it
-        q_out               [Nq, T, 128], TND: [T, Nq, 128]         float8_e4m3fn; made if None
-        q_scale             [Nq, T], TND: [T, Nq]                   float32; made if None
+        k_cache, v_cache    [B, Nk, S, 128], [B, Nv, S, 128]        float8_e4m3fn; changed. M-RoPE: k_cache int8
+        k_scale_cache       [B, Nk, S, 1]                           float32; changed. Mx: 4 scales, float8_e8m0fnu
+        query_start_loc     [batches + 1]                           int32; from 0 to T, never falling. RoPE only
+        seq_lens            [batches]                               int32; tokens with history, of each batch. RoPE
+                                                                    only
+        rotation            [128, 128]                              bfloat16; out = row @ rotation. Not in Mx
+        v_scale             [Nv]; M-RoPE, Mx: [Nv, 128]             float32; V is multiplied by it
+        mrope_position      [T, 3]                                  int32; rows of cos_sin on the axes T, H and W.
+                                                                    M-RoPE and Mx only
+        q_out               [Nq, T, 128], TND: [T, Nq, 128]         float8_e4m3fn, M-RoPE: bfloat16; made if None
+        q_scale             [Nq, T], TND: [T, Nq]; Mx: [T, Nq, 4]   float32, Mx: float8_e8m0fnu; made if None. Not
+                                                                    in M-RoPE
         ==================  ======================================  ==========================================
 
-        ``head_nums``: (Nq, Nk, Nv) with Nk = Nv, Nq + Nk <= 128 and Nq + Nk + Nv <= 160. ``layout_qkv``,
-        ``layout_q_out``: "TND" and "TND", "TND" and "NTD", or "NTD" and "NTD"; None is the default. The position of a
-        token is its index in its batch plus the batch's history. Every slot must be inside the cache: this operator
-        skips none, and writes outside the cache for -1.
+        What is not in a scene is None. The scenes, by the revision of the operator that is in force (``qkv_abi``):
+
+        ======  =========  ==============  ============  ===================  ===================
+        scene   revisions  mrope_position  q_quant_mode  k_quant_mode         layouts
+        ======  =========  ==============  ============  ===================  ===================
+        RoPE    A, B, C    None            None          None                 all below
+        M-RoPE  B, C       given           "NoQuant"     None                 "TND" and "TND"
+        Mx      C          given           "Mx"          "Mx"                 "TND" and "TND"
+        ======  =========  ==============  ============  ===================  ===================
+
+        None of a mode is "PerTokenPerHead". ``mrope_section``: (T, H, W), given where mrope_position is; of the 64
+        lanes lane 3 * r + 1 turns by the H position for r < H, lane 3 * r + 2 by the W position for r < W (at most 21
+        each), the others by the T position.
+
+        ``head_nums``: (Nq, Nk, Nv) with Nk = Nv; in revision A Nq + Nk <= 128 and Nq + Nk + Nv <= 160, in B and C
+        Nq = 8 * Nk and Nq <= 64. C takes at most 262144 tokens. ``layout_qkv``, ``layout_q_out``: "TND" and "TND",
+        "TND" and "NTD", or "NTD" and "NTD"; None is the default. The position of a token in RoPE is its index in its
+        batch plus the batch's history. Every slot must be inside the cache: this operator skips none, and writes
+        outside the cache for -1.
 
         Arrays on the host or on the device as for scatter, and as asynchronous. Values (slots, batches, positions) are
         checked where they are on the host. On the host all arrays may be any views. On the device K and V caches may be
-        views with equal first three strides and a dense last axis, inputs any views, which the operator copies, and
-        outputs must be dense.
+        views with equal first three strides and a dense last axis (in C with axes that lie inside one another in their
+        order), inputs any views, which the operator copies, and outputs must be dense.
 
-        Returns (q_out, q_scale). Raises AclnnParameterError naming the argument, what was expected and what came,
-        before anything is launched or changed; AbiMismatchError where the installed operator takes other arguments, or
-        nothing tells which; otherwise as scatter. Source of the rules: phase 1 of revision A in CANN 9.1, and its
-        kernel. On revisions B and C Nq must be 8 * Nk and at most 64.
+        Returns (q_out, q_scale), None for the latter in M-RoPE. Raises AclnnParameterError naming the argument, what
+        was expected and what came, and for what the revision has not the one that has it, before anything is launched
+        or changed; AbiMismatchError where the installed operator takes other arguments, or nothing tells which;
+        otherwise as scatter. Source of the rules: phase 1 of the three revisions in CANN 9.1, and their kernels.
         """
         arguments = {
             "qkv": qkv,
@@ -381,10 +417,19 @@ class Session:
             "seq_lens": seq_lens,
             "rotation": rotation,
             "v_scale": v_scale,
+            "mrope_position": mrope_position,
             "q_out": q_out,
             "q_scale": q_scale,
         }
-        attributes = Attributes.of(head_nums, layout_qkv, layout_q_out, epsilon)
+        attributes = Attributes.of(
+            head_nums=head_nums,
+            layout_qkv=layout_qkv,
+            layout_q_out=layout_q_out,
+            epsilon=epsilon,
+            mrope_section=mrope_section,
+            q_quant_mode=q_quant_mode,
+            k_quant_mode=k_quant_mode,
+        )
         with self._device.bound():
             given = (self._device, self._stream(stream), arguments, attributes)
             if self._recorder is None:

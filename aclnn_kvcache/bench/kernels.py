@@ -12,6 +12,8 @@ import numpy as np
 from aclnn_kvcache import oracle
 from aclnn_kvcache.bench.measure import Figure, figure, timed
 from aclnn_kvcache.bench.plain import fused_in_plain_numpy, scatter_row_by_row
+from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import SCENES
+from aclnn_kvcache.rules.qkv_scenes import ROPE, Scene
 from aclnn_kvcache.session import Session
 
 TOKENS, HEADS, D = 4096, (16, 2, 2), 128
@@ -35,35 +37,41 @@ def scatter_arrays() -> dict[str, Any]:
     }
 
 
-def fused_arrays() -> dict[str, Any]:
-    """4,096 tokens of 16, 2 and 2 heads in one batch."""
+def fused_call(scene: Scene = ROPE) -> dict[str, Any]:
+    """4,096 tokens of 16, 2 and 2 heads, in RoPE in one batch; all arguments by name."""
     rng = np.random.default_rng(0)
     bf16 = ml_dtypes.bfloat16
-    return {
+    call: dict[str, Any] = {
         "qkv": rng.standard_normal((TOKENS, sum(HEADS), D), np.float32).astype(bf16),
         "q_gamma": rng.random(D, np.float32),
         "k_gamma": rng.random(D, np.float32),
         "cos_sin": rng.random((TOKENS, D), np.float32),
         "slot_mapping": rng.permutation(TOKENS).astype(np.int32),
-        "k_cache": np.zeros((32, HEADS[1], 128, D), ml_dtypes.float8_e4m3fn),
+        "k_cache": np.zeros((32, HEADS[1], 128, D), scene.k_cache),
         "v_cache": np.zeros((32, HEADS[2], 128, D), ml_dtypes.float8_e4m3fn),
-        "k_scale_cache": np.zeros((32, HEADS[1], 128, 1), np.float32),
-        "query_start_loc": np.array([0, TOKENS], np.int32),
-        "seq_lens": np.array([TOKENS], np.int32),
-        "rotation": rng.standard_normal((D, D), np.float32).astype(bf16),
-        "v_scale": rng.random(HEADS[2], np.float32),
+        "k_scale_cache": np.zeros((32, HEADS[1], 128, *(scene.scales or (1,))), scene.scale),
+        "query_start_loc": None if scene.has_positions else np.array([0, TOKENS], np.int32),
+        "seq_lens": None if scene.has_positions else np.array([TOKENS], np.int32),
+        "rotation": rng.standard_normal((D, D), np.float32).astype(bf16) if scene.has_rotation else None,
+        "v_scale": rng.random((HEADS[2], D) if scene.has_positions else HEADS[2], np.float32),
+        "head_nums": HEADS,
     }
+    if scene.has_positions:
+        call["mrope_position"] = rng.integers(0, TOKENS, (TOKENS, 3), np.int32)
+        call |= {"mrope_section": (24, 20, 20), "layout_q_out": "TND"}
+        call |= dict(zip(("q_quant_mode", "k_quant_mode"), scene.modes, strict=True))
+    return call
 
 
 def oracle_figures(repeats: int) -> Iterator[Figure]:
-    scatter, fused = scatter_arrays(), fused_arrays()
+    scatter, fused = scatter_arrays(), fused_call()
     written = [scatter[name] for name in ("key", "value", "key_cache", "value_cache", "key_scale", "key_scale_cache")]
 
     def scatter_oracle() -> object:
         return oracle.scatter_pa_kv_cache_with_k_scale(**scatter)
 
     def fused_oracle() -> object:
-        return oracle.qkv_rms_norm_rope_cache_with_k_scale(**fused, head_nums=HEADS)
+        return oracle.qkv_rms_norm_rope_cache_with_k_scale(**fused)
 
     subject = "the oracle of scatter, 4,096 tokens x 8 heads x 128"
     texts = (subject, "rows copied one by one in Python", "at least 300 times faster")
@@ -80,7 +88,7 @@ def oracle_figures(repeats: int) -> Iterator[Figure]:
     yield figure("scatter oracle against copies", texts, "ratio", timed(scatter_oracle), baseline, repeats)
     subject = "the oracle of the fused operator, 4,096 tokens, 16/2/2 heads"
     texts = (subject, "straightforward NumPy with casts of ml_dtypes", "at least 2 times faster")
-    plain = timed(lambda: fused_in_plain_numpy(**fused, head_nums=HEADS))
+    plain = timed(lambda: fused_in_plain_numpy(**fused))
     yield figure("fused oracle against plain NumPy", texts, "speed-up", timed(fused_oracle), plain, repeats)
     rows = np.random.default_rng(1).random((TOKENS * (HEADS[0] + HEADS[1]), D), np.float32)
     weights = fused["rotation"].astype(np.float32)
@@ -92,7 +100,7 @@ def oracle_figures(repeats: int) -> Iterator[Figure]:
 
 def kernel_figures(session: Session, repeats: int) -> Iterator[Figure]:
     """Launch to synchronise: on the simulator what its kernels take, on CANN those of the device and the launch."""
-    scatter, fused = scatter_arrays(), fused_arrays()
+    scatter = scatter_arrays()
     device = {name: session.array(array) for name, array in scatter.items()}
     moved = [scatter[name].view(np.uint8) for name in ("key", "value", "key_scale")]
     targets = [np.empty_like(array) for array in moved]
@@ -106,13 +114,20 @@ def kernel_figures(session: Session, repeats: int) -> Iterator[Figure]:
         subject = timed(_waited(session, plan))
         yield figure("scatter kernel against memcpy", texts, "ratio", subject, timed(copies), repeats)
         yield from _device_time(session, "scatter", plan)
-    on_device = {name: session.array(array) for name, array in fused.items()}
-    with session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**on_device, head_nums=HEADS) as plan:
-        texts = ("the fused operator, 4,096 tokens, 16/2/2 heads", "its oracle", "at least 1.5 times faster")
-        baseline = timed(lambda: oracle.qkv_rms_norm_rope_cache_with_k_scale(**fused, head_nums=HEADS))
+    for scene in SCENES[session.qkv_abi]:
+        yield from _fused_kernel(session, scene, repeats)
+
+
+def _fused_kernel(session: Session, scene: Scene, repeats: int) -> Iterator[Figure]:
+    fused = fused_call(scene)
+    arrays = {n: session.array(array) for n, array in fused.items() if isinstance(array, np.ndarray)}
+    in_scene = "" if scene is ROPE else f" in {scene.name}"
+    with session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**{**fused, **arrays}) as plan:
+        texts = (f"the fused operator{in_scene}, 4,096 tokens, 16/2/2 heads", "its oracle", "at least 1.5 times faster")
+        baseline = timed(lambda: oracle.qkv_rms_norm_rope_cache_with_k_scale(**fused))
         subject = timed(_waited(session, plan))
-        yield figure("fused kernel against oracle", texts, "speed-up", subject, baseline, repeats)
-        yield from _device_time(session, "fused operator", plan)
+        yield figure(f"fused kernel{in_scene} against oracle", texts, "speed-up", subject, baseline, repeats)
+        yield from _device_time(session, f"fused operator{in_scene}", plan)
 
 
 def _waited(session: Session, plan: Callable[[], object]) -> Callable[[], None]:

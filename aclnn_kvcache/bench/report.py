@@ -32,6 +32,7 @@ def surroundings(session: Session) -> dict[str, Any]:
         "backend": session.backend,
         "soc_name": session.soc_name,
         "cann_version": session.cann_version,
+        "revision": session.qkv_abi,
         "libraries": list(session.libraries),
         "machine": platform.machine(),
         "processor": _processor(),
@@ -60,7 +61,8 @@ def as_json(report: Report) -> str:
 
 def header(facts: Mapping[str, Any]) -> str:
     return (
-        f"backend {facts['backend']}, {facts['soc_name']}, CANN {facts['cann_version']}\n"
+        f"backend {facts['backend']}, {facts['soc_name']}, CANN {facts['cann_version']}, revision "
+        f"{facts['revision']} of the fused operator\n"
         f"{facts['processor']}, {facts['cores']} cores ({facts['machine']}), load {facts['load']:.1f}, Python "
         f"{facts['python']}, NumPy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"
     )

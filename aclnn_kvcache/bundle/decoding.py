@@ -32,7 +32,7 @@ from aclnn_kvcache.dtypes import DTYPES, FORMATS, dtype_named, format_named
 from aclnn_kvcache.errors import BundleError
 from aclnn_kvcache.layout import dense_strides
 from aclnn_kvcache.native.revisions import QKV, REVISIONS
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import CONTRACTS, method
 from aclnn_kvcache.rules.finding import Finding
 
 NAME, NAME_MEANING = r"[A-Za-z0-9_]{1,64}", "a name of at most 64 letters, digits and underscores"
@@ -60,6 +60,9 @@ ATTRIBUTES: Mapping[str, Callable[[Field], Any]] = {
     "layout_qkv": _text,
     "layout_q_out": _text,
     "epsilon": Field.number,
+    "mrope_section": _integers,
+    "q_quant_mode": _text,
+    "k_quant_mode": _text,
     "cache_layout": _text,
     "padding": lambda field: field.choice(("error", "skip")),
 }
@@ -82,8 +85,9 @@ def is_kept(document: Field) -> bool:
 
 
 def described(document: Field) -> Described:
-    """A call described by hand. Raises BundleError."""
-    return _call(document.object(CALL, ("attributes", "storages")))
+    """A call described by hand, which may name the revision of the fused operator. Raises BundleError."""
+    fields = document.object(CALL, ("attributes", "storages", "revision"))
+    return _call(fields)._replace(revision=_revision(fields["revision"]) if "revision" in fields else None)
 
 
 def manifest(document: Field) -> Manifest:
@@ -94,7 +98,8 @@ def manifest(document: Field) -> Manifest:
     if found["schema"].integer() != SCHEMA:
         found["schema"].fail(f"{SCHEMA}, what this version reads")
     fields = document.object(("schema", *CALL, "attributes", "storages", *KEPT))
-    call = _call(fields)
+    prototype = _prototype(fields["prototype"])
+    call = _call(fields)._replace(revision=prototype.revision)
     returned = _tensors(fields["returned"], call.contract.outputs)
     kept = Manifest(
         call,
@@ -104,7 +109,7 @@ def manifest(document: Field) -> Manifest:
         fields["time"].text(r"[0-9TZ:.-]{1,40}", "a time in UTC"),
         {name: field.text() for name, field in fields["versions"].mapping().items()},
         _target(fields["target"]),
-        _prototype(fields["prototype"]),
+        prototype,
     )
     for name in kept.returned:
         if call.arguments[name] is not None:
@@ -119,7 +124,7 @@ def _call(fields: dict[str, Field]) -> Described:
     apis = {contract.api: contract.name for contract in CONTRACTS.values()}
     named = fields["operator"].value
     operator = apis.get(named) if isinstance(named, str) else None
-    contract = CONTRACTS[operator or fields["operator"].choice((*CONTRACTS, *apis))]
+    contract = method(operator or fields["operator"].choice((*CONTRACTS, *apis)))
     arguments = dict.fromkeys(contract.tensors) | _tensors(fields["arguments"], contract.tensors)
     attributes: dict[str, Any] = dict(contract.attributes)
     if "attributes" in fields:
@@ -230,7 +235,11 @@ def _target(field: Field) -> Target:
 def _prototype(field: Field) -> Prototype:
     fields = field.object(("revision", "declaration", "source"))
     return Prototype(
-        None if fields["revision"].is_null else fields["revision"].choice(REVISIONS[QKV]),
+        _revision(fields["revision"]),
         _text(fields["declaration"]),
         fields["source"].text(),
     )
+
+
+def _revision(field: Field) -> str | None:
+    return None if field.is_null else field.choice(REVISIONS[QKV])

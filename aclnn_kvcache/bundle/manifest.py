@@ -10,7 +10,7 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import DTYPES, FORMATS, TABLE
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import FIRST, contract
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.rule import Contract
 
@@ -147,10 +147,12 @@ class Described(NamedTuple):
     arguments: Mapping[str, Tensor | None]
     attributes: Mapping[str, Any]
     storages: Mapping[str, Storage] = {}
+    revision: str | None = None
+    """Of the fused operator; None for its first, and for other operators."""
 
     @property
     def contract(self) -> Contract:
-        return CONTRACTS[self.operator]
+        return contract(self.operator, self.revision or FIRST)
 
     def spec(self, tensor: Tensor) -> TensorSpec:
         """As the rules see it."""

@@ -23,9 +23,8 @@ from aclnn_kvcache.bundle.manifest import MAX_CONTENTS, Described, Manifest, Out
 from aclnn_kvcache.bundle.outcome import MESSAGE, SUCCESS, outcome_of
 from aclnn_kvcache.bundle.writing import UNFINISHED, Contents, write_bundle
 from aclnn_kvcache.errors import PHASE_1, ArgumentError, DeviceFaultError, KvCacheError, RecordWarning
-from aclnn_kvcache.native.revisions import REVISIONS
 from aclnn_kvcache.native.version import cann_version
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import method
 from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
@@ -83,7 +82,7 @@ class Recorder:
         The result and the errors are its own; what goes wrong with the recording is a RecordWarning. A fault of work
         that was queued before the call is raised after it, unless it fails itself.
         """
-        contract = CONTRACTS[operator.__name__]
+        contract = method(operator.__name__)
         with self._lock:
             draft = _attempt(lambda: _draft(contract, device, arguments, attributes))
             try:
@@ -99,7 +98,7 @@ class Recorder:
                 raise
             if not self._failing_only:
                 returned = dict(zip(contract.outputs, result, strict=True)) if isinstance(result, tuple) else {}
-                made = {name: array for name, array in returned.items() if arguments[name] is None}
+                made = {n: array for n, array in returned.items() if arguments[n] is None and array is not None}
                 _warn("was made, but not recorded", _attempt(lambda: self._write(draft, SUCCESS, made)))
             if isinstance(draft, DeviceFaultError):
                 raise draft
@@ -113,15 +112,17 @@ class Recorder:
         omitted = draft.omitted or _too_large(draft.layout.windows, changed)
         before = {} if omitted else draft.before
         after = {} if omitted else {name: window.read() for name, window in changed.items()}
+        prototype = self._prototype(draft.call.contract)
+        storages = {**draft.call.storages, **returned.storages}
         manifest = Manifest(
-            draft.call._replace(storages={**draft.call.storages, **returned.storages}),
+            draft.call._replace(storages=storages, revision=prototype.revision),
             {name: tensor for name, tensor in returned.tensors.items() if tensor},
             omitted,
             outcome,
             draft.time,
             _versions(),
             self._target._replace(libraries=self._device.library.paths),
-            self._prototype(draft.call.contract),
+            prototype,
         )
         return write_bundle(self._folder, manifest, before, after)
 
@@ -130,10 +131,7 @@ class Recorder:
             _, binding = self._device.library.binding(contract.api + PHASE_1)
         except KvCacheError as error:
             return Prototype(None, None, str(error)[:MESSAGE])
-        names = {parameter.name for parameter in binding.prototype.parameters}
-        revision = "C" if "kQuantMode" in names else "B" if "qQuantMode" in names else "A"
-        several = contract.api + PHASE_1 in REVISIONS
-        return Prototype(revision if several else None, str(binding.prototype), binding.source)
+        return Prototype(binding.revision, str(binding.prototype), binding.source)
 
 
 def recorder_of(

@@ -49,5 +49,6 @@ def _text(function: dict[str, Any]) -> str:
         return f"\n{function['name']}\n  cannot be called: {function['error']}"
     differences = function["differences"] or ["nothing"]
     lines = [f"library    {function['library']}", f"source     {function['source']}"]
+    lines += [f"revision   {function['revision']}"] if function["revision"] else []
     lines += [f"in force   {function['prototype']}", *(f"differs    {difference}" for difference in differences)]
     return "\n".join([f"\n{function['name']}", *(f"  {line}" for line in lines)])

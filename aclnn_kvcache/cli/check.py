@@ -11,7 +11,7 @@ from typing import Any
 from aclnn_kvcache.cli.backend import exit_code
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.replay.checking import Checked, check_file
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import FIRST
 from aclnn_kvcache.rules.finding import Finding
 
 HELP = "say what is wrong with a recorded or described call, and what CANN answers; needs no library"
@@ -39,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
     code = 1 if checked.refusal or checked.findings or checked.prediction.risks else 0
     if options.json:
         document |= {
-            "operator": checked.operator,
+            "operator": checked.contract.name,
+            "revision": checked.contract.revision,
             "status": _status(checked),
             "findings": [{**finding._asdict(), "source": _source(checked, finding)} for finding in checked.findings],
             "risks": [risk._asdict() for risk in checked.prediction.risks],
@@ -62,7 +63,7 @@ def _status(checked: Checked) -> int:
 
 
 def _source(checked: Checked, finding: Finding) -> str:
-    rules = CONTRACTS[checked.operator].rules
+    rules = checked.contract.later_rules + checked.contract.rules
     return next((rule.source for rule in rules if rule.id == finding.rule), "")
 
 
@@ -73,6 +74,11 @@ def _prediction(checked: Checked) -> dict[str, Any]:
     return {**document, "risks": [risk._asdict() for risk in prediction.risks]}
 
 
+def _title(checked: Checked) -> str:
+    revision = checked.contract.revision
+    return checked.contract.name + (f", revision {revision}" if revision not in (None, FIRST) else "")
+
+
 def _lines(checked: Checked) -> list[str]:
     values = "" if checked.values_known else " (shapes, strides and attributes; values of slots are not known)"
     refused = [f"  refused: {checked.refusal}"] if checked.refusal else []
@@ -80,11 +86,11 @@ def _lines(checked: Checked) -> list[str]:
         wrong = "no rule is broken, but the session refuses the call" if refused else "nothing is wrong"
         if checked.prediction.risks:
             wrong = "no rule is broken and CANN goes on, but the session refuses the call on device arrays"
-        return [f"{checked.operator}: {wrong}{values}", *refused]
+        return [f"{_title(checked)}: {wrong}{values}", *refused]
     status = _status(checked)
     answer = f"CANN answers {status}" if status else "CANN checks none of this and goes on"
     broken = f"{len(checked.findings)} broken rule{'s' if len(checked.findings) > 1 else ''}"
-    lines = [f"{checked.operator}: {broken}{values}; {answer}", *refused]
+    lines = [f"{_title(checked)}: {broken}{values}; {answer}", *refused]
     for finding in checked.findings:
         cann = f"{finding.status} {finding.ez or ''}".strip() if finding.status else "not checked by CANN"
         lines += [f"  {finding.message}", f"    rule {finding.rule}; {cann}; {_source(checked, finding)}"]

@@ -14,6 +14,8 @@ from aclnn_kvcache.cli.backend import NO_BACKEND, RUNTIME_FAILURE, WRONG_USAGE
 from aclnn_kvcache.cli.numbers import PROCESS
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.explain import Explanation, explain, is_code, plog, rule_table
+from aclnn_kvcache.native.revisions import QKV, REVISIONS
+from aclnn_kvcache.rules.contracts import FIRST
 
 HELP = "say what a status, a message code, an error text or CANN's log means, and what to do about it"
 
@@ -38,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pid", type=PROCESS, metavar="N", help="with --plog: the log of this process")
     parser.add_argument("--log-dir", metavar="DIR", help="with --plog: this folder, not the one of CANN's variables")
     parser.add_argument("--rules", metavar="OPERATOR", help="print an operator's rules, and what CANN answers to each")
+    parser.add_argument(
+        "--qkv-abi", choices=list(REVISIONS[QKV]), default=FIRST, help="with --rules: revision of the fused operator"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
@@ -68,7 +73,7 @@ def _answer(options: argparse.Namespace, document: dict[str, Any], parts: list[s
         document["explanations"].append(explanation.as_dict())
         parts.append(str(explanation))
     if options.rules is not None:
-        contract = rule_table.contract(options.rules)
+        contract = rule_table.contract(options.rules, options.qkv_abi)
         document["rules"] = rule_table.as_dict(contract)
         parts.append(rule_table.as_text(contract))
     if options.plog:

@@ -33,7 +33,9 @@ def run(options: argparse.Namespace) -> int:
     document: dict[str, Any] = {"schema": SCHEMA, "command": "replay", "bundle": options.bundle, "error": ""}
     try:
         bundle = read_bundle(options.bundle)
-        place = {"library_dir": options.library_dir, "qkv_abi": options.qkv_abi}
+        # The simulator has every revision; what CANN's library has, only its header or its owner can tell.
+        recorded = bundle.manifest.call.revision if options.backend == "simulator" else None
+        place = {"library_dir": options.library_dir, "qkv_abi": options.qkv_abi or recorded}
         with Session(options.backend, options.device, **place, record=False) as session:
             here = {
                 "backend": session.backend,

@@ -7,13 +7,17 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Collection, Iterable
+from itertools import chain
 from pathlib import Path
+from typing import TextIO
 
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE, add_backend_arguments, exit_code
 from aclnn_kvcache.cli.numbers import INDEX, SECONDS, SEED
-from aclnn_kvcache.errors import KvCacheError
+from aclnn_kvcache.errors import ArgumentError, KvCacheError
 from aclnn_kvcache.session import Session
-from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.beside import cases_beside, run_beside
+from aclnn_kvcache.smoke.cases import CASES, names_of
 from aclnn_kvcache.smoke.report import SCHEMA, Report, as_json, as_junit, header, line, summary
 from aclnn_kvcache.smoke.runner import run_cases
 from aclnn_kvcache.smoke.watchdog import Watchdog
@@ -59,14 +63,17 @@ def run(options: argparse.Namespace) -> int:
 
 def _cases(in_json: bool) -> str:
     if not in_json:
-        return "\n".join(f"{name:32} {case.about}" for name, case in CASES.items())
-    cases = [{"name": name, "operator": case.operator, "about": case.about} for name, case in CASES.items()]
+        return "\n".join(f"{name:32} {case.revisions:4} {case.about}" for name, case in CASES.items())
+    cases = [
+        {"name": name, "operator": case.operator, "revisions": case.revisions, "about": case.about}
+        for name, case in CASES.items()
+    ]
     return json.dumps({"schema": SCHEMA, "command": "smoke", "cases": cases, "exit_code": 0}, indent=2)
 
 
-def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: Watchdog) -> int:
+def _run(options: argparse.Namespace, report: Report, screen: TextIO, watchdog: Watchdog) -> int:
     def say(text: str) -> None:
-        print(text, file=screen, flush=True)  # type: ignore[call-overload]
+        print(text, file=screen, flush=True)
 
     try:
         session = Session(options.backend, options.device, library_dir=options.library_dir, qkv_abi=options.qkv_abi)
@@ -77,13 +84,22 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
     watchdog.guard(session)
     try:
         report.describe(session)
+        wanted = options.case or list(CASES)
+        names = [name for name in wanted if name in names_of(report.revision)]
+        beside = {} if options.library_dir else cases_beside(session, wanted)
+        if options.case:
+            _require_all(wanted, [*names, *chain(*beside.values())], report.revision)
         say(header(report))
-        names = options.case or list(CASES)
         for result in run_cases(session, names, options.seed, watchdog.remaining, _command(options)):
-            report.results.append(result)
+            report.results.append(result._replace(revision=report.revision))
             say(line(result, len(report.results), len(names)))
             if result.verdict != "pass":
                 say(f"    rerun: {result.rerun}")
+        for revision, others in beside.items():
+            say("")
+            seconds = max(watchdog.remaining(), 0.001)
+            words = [*_place(options), "--seed", str(options.seed), "--timeout", f"{seconds:g}"]
+            run_beside(revision, others, words, report, screen)
     except KvCacheError as error:
         report.error = str(error)
         print(error, file=sys.stderr)
@@ -96,10 +112,25 @@ def _run(options: argparse.Namespace, report: Report, screen: object, watchdog: 
     return 0 if all(result.verdict == "pass" for result in report.results) else 1
 
 
+def _require_all(wanted: Iterable[str], runnable: Collection[str], revision: str) -> None:
+    missing = [name for name in wanted if name not in runnable]
+    if missing:
+        raise ArgumentError(
+            "--case",
+            f"cases that revision {revision} of the fused operator has",
+            ", ".join(f"{name} (revision {' or '.join(CASES[name].revisions)})" for name in missing),
+            "--qkv-abi states another for the simulator",
+        )
+
+
+def _place(options: argparse.Namespace) -> list[str]:
+    words = ["--backend", options.backend, "--device", str(options.device)]
+    return words + (["--library-dir", options.library_dir] if options.library_dir else [])
+
+
 def _command(options: argparse.Namespace) -> str:
-    words = ["aclnn-kvcache", "smoke", "--backend", options.backend, "--device", str(options.device)]
-    words += ["--library-dir", options.library_dir] if options.library_dir else []
-    return shlex.join([*words, *(["--qkv-abi", options.qkv_abi] if options.qkv_abi else [])])
+    stated = ["--qkv-abi", options.qkv_abi] if options.qkv_abi else []
+    return shlex.join(["aclnn-kvcache", "smoke", *_place(options), *stated])
 
 
 def _give_back(session: Session, report: Report) -> None:

@@ -2,29 +2,29 @@
 """Which argument list an operator of the loaded library has, and how ours is passed to it.
 
 A symbol does not tell its arguments. The header installed beside the library does; where there is none, the caller can
-state the revision. Arguments are matched by name, so that one more that may be NULL, or another order, is no obstacle.
+state the revision. Either names the revision, whose arguments are then passed, matched by name: one more that may be
+NULL, or another order, is no obstacle.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import AbiMismatchError
-from aclnn_kvcache.native.prototypes import HEADERS, Declarations, Parameter, Prototype, read_headers
-from aclnn_kvcache.native.revisions import DEFAULTS, QKV_ABI, REVISIONS
+from aclnn_kvcache.native.prototypes import HEADERS, Declarations, Prototype, read_headers
+from aclnn_kvcache.native.revisions import QKV_ABI, REVISIONS
 
 OUR_HEADER = "the header of this package; the function has had one argument list in all known releases"
 
 
 class Passed(NamedTuple):
-    """What fills one parameter: our argument of that position, or a constant if the position is None."""
+    """What fills one parameter: our argument of that position, or NULL if that is None."""
 
     position: int | None
-    constant: bytes | None = None
 
 
 class Binding(NamedTuple):
@@ -34,36 +34,47 @@ class Binding(NamedTuple):
     source: str
     passed: tuple[Passed, ...]
     differences: tuple[str, ...]
-    """How it differs from our header, readable; empty if it does not."""
+    """How it differs from our declaration of the revision, readable; empty if it does not."""
+    revision: str | None = None
+    """None for a function that has had one argument list only."""
 
     @property
     def is_ours(self) -> bool:
         return [p.position for p in self.passed] == list(range(len(self.passed)))
 
     def arrange(self, arguments: tuple[Any, ...]) -> list[Any]:
-        """Our arguments in the order of the prototype in force."""
-        return [p.constant if p.position is None else arguments[p.position] for p in self.passed]
+        """The arguments of the revision, in its order, in that of the prototype in force."""
+        return [None if p.position is None else arguments[p.position] for p in self.passed]
 
 
 def bind(ours: Prototype, library_path: str, stated: str | None = None) -> Binding:
     """Settles the prototype of a function that ``library_path`` exports. ``stated`` is a revision, if one was stated.
 
+    ``ours`` is our header's prototype: that of revision A for a function that has several.
+
     Raises AbiMismatchError if the header contradicts the statement, if neither is there for a function that has had
     several argument lists, or if ours cannot be passed to the one in force.
     """
     installed = _installed(ours, library_path)
-    revision = _stated(ours, stated)
-    if installed is not None and revision is not None and _shape(installed) != _shape(revision):
+    revisions = _revisions(ours)
+    declared = revisions.get(stated or "")
+    if installed is not None and declared is not None and _shape(installed) != _shape(declared):
         raise AbiMismatchError(
             f"{ours.name}: revision {stated!r} was stated, but the header installed with {library_path} contradicts it."
-            f"\n  header {installed.header}: {installed}\n  stated: {revision}\n  Nothing is called. Drop the "
+            f"\n  header {installed.header}: {installed}\n  stated: {declared}\n  Nothing is called. Drop the "
             f"statement or correct the installation."
         )
     if installed is not None:
-        return _match(ours, installed, f"the installed header {installed.header}", library_path)
-    if revision is not None:
-        return _match(ours, revision, f"revision {stated!r}, as stated", library_path)
-    if ours.name in REVISIONS:
+        revision = _nearest(installed, revisions)
+        return _match(
+            revisions.get(revision or "", ours),
+            installed,
+            f"the installed header {installed.header}",
+            library_path,
+        )._replace(revision=revision)
+    if declared is not None:
+        return _match(declared, declared, f"revision {stated!r}, as stated", library_path)._replace(revision=stated)
+    if revisions:
         raise AbiMismatchError(
             f"{ours.name} has had {len(REVISIONS[ours.name])} argument lists under one name, and no header is "
             f"installed with {library_path} that tells which this is. Nothing is called. State the revision: "
@@ -96,11 +107,25 @@ def _headers(header: str, library: Path) -> Iterator[Path]:
         yield parent / "include" / Path(header).name
 
 
-def _stated(ours: Prototype, stated: str | None) -> Prototype | None:
-    if stated is None or ours.name not in REVISIONS:
-        return None
-    text = REVISIONS[ours.name][stated]
-    return ours if text is None else _read(ours.header, text).prototypes[ours.name]
+def _revisions(ours: Prototype) -> dict[str, Prototype]:
+    """The declarations of all revisions of a function, oldest first; empty if it has had one only."""
+    texts = REVISIONS.get(ours.name, {})
+    return {
+        revision: ours if text is None else _read(ours.header, text).prototypes[ours.name]
+        for revision, text in texts.items()
+    }
+
+
+def _nearest(installed: Prototype, revisions: Mapping[str, Prototype]) -> str | None:
+    """The newest revision whose additions to the first are all in the header."""
+    names = _names(installed)
+    first = next(iter(revisions.values()), None)
+    fitting = [r for r, prototype in revisions.items() if first and _names(prototype) - _names(first) <= names]
+    return fitting[-1] if fitting else None
+
+
+def _names(prototype: Prototype) -> set[str]:
+    return {_plain(parameter.name) for parameter in prototype.parameters}
 
 
 def _read(header: str, text: str) -> Declarations:
@@ -129,10 +154,9 @@ def _match(ours: Prototype, theirs: Prototype, source: str, library_path: str) -
             passed.append(Passed(position))
         elif position is not None:
             obstacles.append(f"{parameter.name} is {parameter.c_type}, not {ours.parameters[position].c_type}")
-        elif (filler := _filler(parameter)) is not None:
-            passed.append(filler)
-            given = "NULL" if filler.constant is None else f'"{filler.constant.decode()}"'
-            differences.append(f"{parameter.name} ({parameter.c_type}) is theirs alone and gets {given}")
+        elif parameter.name.endswith("Optional") and parameter.c_type.endswith("*"):
+            passed.append(Passed(None))
+            differences.append(f"{parameter.name} ({parameter.c_type}) is theirs alone and gets NULL")
         else:
             obstacles.append(f"{parameter.name} ({parameter.c_type}) is not known here and may not be NULL")
     obstacles += [f"{ours.parameters[position].name} is missing" for position in positions.values()]
@@ -146,9 +170,3 @@ def _match(ours: Prototype, theirs: Prototype, source: str, library_path: str) -
     if moved != sorted(moved):
         differences.append("the arguments stand in another order")
     return Binding(theirs, source, tuple(passed), tuple(differences))
-
-
-def _filler(parameter: Parameter) -> Passed | None:
-    if parameter.name in DEFAULTS and parameter.c_type == "char *":
-        return Passed(None, DEFAULTS[parameter.name])
-    return Passed(None) if parameter.name.endswith("Optional") and parameter.c_type.endswith("*") else None

@@ -24,6 +24,8 @@ CUSTOM = "libcust_opapi.so"
 OVERRIDE = "ACLNN_KVCACHE_LIB_DIR"
 BUNDLED = "the simulator bundled with this package"
 BACKENDS = ("auto", "cann", "simulator")
+REVISION_FOLDERS = {"B": "rev_b", "C": "rev_c"}
+"""Where the simulator keeps the libraries of later revisions of the fused operator."""
 RELATIVE = "a relative path is never searched"
 
 
@@ -44,19 +46,34 @@ class Candidate(NamedTuple):
     skipped: str = ""
 
 
-def folders(backend: str, library_dir: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> list[Folder]:
+def folders(
+    backend: str,
+    library_dir: str | os.PathLike[str] | None,
+    environ: Mapping[str, str],
+    qkv_abi: str | None = None,
+) -> list[Folder]:
     """The folders to search for the backend, best first.
 
     A folder named by the argument or by ``ACLNN_KVCACHE_LIB_DIR`` is the only one: what it lacks is not taken from
-    elsewhere, so that two installations never mix.
+    elsewhere, so that two installations never mix. ``qkv_abi`` is the stated revision of the fused operator, for which
+    the simulator has a folder each, inside that of revision A.
     """
+    revision_folder = REVISION_FOLDERS.get(qkv_abi or "", "")
     if library_dir is not None:
         return [_absolute(os.fspath(library_dir), "the library_dir argument", exclusive=True)]
     if environ.get(OVERRIDE):
-        return [_absolute(environ[OVERRIDE], f"environment variable {OVERRIDE}", exclusive=True)]
+        named = environ[OVERRIDE]
+        if backend == "simulator" and os.path.isdir(os.path.join(named, revision_folder)):
+            named = os.path.join(named, revision_folder) if revision_folder else named
+        return [_absolute(named, f"environment variable {OVERRIDE}", exclusive=True)]
     if backend == "simulator":
-        return list(_bundled())
+        return list(_bundled(revision_folder))
     return [*_installations(environ), *_loader_path(environ)]
+
+
+def later_revisions(folder: str) -> list[str]:
+    """The revisions whose libraries lie inside a folder with those of the first."""
+    return [revision for revision, name in REVISION_FOLDERS.items() if os.path.isdir(os.path.join(folder, name))]
 
 
 def operator_libraries(folder: Folder, environ: Mapping[str, str]) -> list[Candidate]:
@@ -73,7 +90,7 @@ def _absolute(path: str, reason: str, exclusive: bool = False) -> Folder:
     return Folder(path, reason, "" if os.path.isabs(path) else RELATIVE, exclusive)
 
 
-def _bundled() -> Iterator[Folder]:
+def _bundled(revision_folder: str) -> Iterator[Folder]:
     from importlib.metadata import PackageNotFoundError, distribution  # costs more to import than all of this package
 
     import aclnn_kvcache
@@ -84,7 +101,7 @@ def _bundled() -> Iterator[Folder]:
     with suppress(PackageNotFoundError):
         packages.append(Path(str(distribution("aclnn-kvcache").locate_file("aclnn_kvcache"))))
     for package in dict.fromkeys(packages):
-        yield Folder(str(package / "simulator" / "lib"), BUNDLED, exclusive=True)
+        yield Folder(str(package / "simulator" / "lib" / revision_folder), BUNDLED, exclusive=True)
 
 
 def _installations(environ: Mapping[str, str]) -> Iterator[Folder]:

@@ -60,7 +60,7 @@ class Library:
 
     C functions are attributes: ``library.aclrtMalloc(...)`` binds the symbol at first use, opening operator libraries
     in order until one exports it. Attributes of its own: ``backend`` ("cann" or "simulator"), ``paths`` (the files
-    opened so far), ``attempts`` (every candidate tried so far).
+    opened so far), ``attempts`` (every candidate tried so far), ``operators`` (the operator libraries of its folder).
     """
 
     qkv_abi: str | None = None
@@ -70,6 +70,7 @@ class Library:
         self.backend = "simulator" if hasattr(runtime.handle, SIMULATOR_SYMBOL) else "cann"
         self.attempts = attempts
         self._by_folder = {"acl": [runtime], "aclsim": [runtime], "aclnn": [support], "aclnnop": []}
+        self.operators = _operators(folder)
         self._unopened = discovery.operator_libraries(folder, os.environ)[::-1]
         self._bindings: dict[str, tuple[str, Binding]] = {}
         self._lock = threading.RLock()
@@ -79,7 +80,8 @@ class Library:
         return tuple(dict.fromkeys(item.path for items in self._by_folder.values() for item in items))
 
     def function(self, name: str) -> Any:
-        """The typed C function, called with the arguments of our header in their order.
+        """The typed C function, called with the arguments of our header in their order, or with those of the revision
+        in force where there are several.
 
         Raises SymbolNotFoundError if the libraries do not export it, AbiMismatchError if the one they export cannot be
         called with these arguments, AttributeError if none of our headers declares it.
@@ -201,39 +203,42 @@ def load(
 
     ``backend`` is "auto" or "cann" (an installation of CANN; "auto" also takes a simulator that ``library_dir`` or
     ``ACLNN_KVCACHE_LIB_DIR`` names), or "simulator". ``qkv_abi`` states the revision of the fused operator where no
-    header tells it. Raises LibraryNotFoundError, or LibraryConflictError if the process holds other libraries of the
+    header tells it, and which of the bundled simulators to take; what was stated before in the process still holds.
+    Raises LibraryNotFoundError, or LibraryConflictError if the process holds other libraries of the
     same names, ArgumentError for another statement than an earlier one.
     """
     if not isinstance(backend, str) or backend not in discovery.BACKENDS:
         raise ArgumentError("backend", " or ".join(map(repr, discovery.BACKENDS)), repr(backend))
     if library_dir is not None and not (isinstance(library_dir, (str, os.PathLike)) and os.fspath(library_dir)):
         raise ArgumentError("library_dir", "the path of a folder", repr(library_dir))
+    stated = os.environ.get(QKV_ABI) or None if qkv_abi is None else qkv_abi
+    if stated is not None and stated not in list(REVISIONS[QKV]):
+        raise ArgumentError(f"qkv_abi or {QKV_ABI}", " or ".join(map(repr, REVISIONS[QKV])), repr(stated))
     with _lock:
-        library = _find(backend, library_dir)
-        _state(library, os.environ.get(QKV_ABI) or None if qkv_abi is None else qkv_abi)
+        before = next((library.qkv_abi for library in _loaded.values() if library.qkv_abi), None)
+        if stated is not None and before is not None and stated != before:
+            raise ArgumentError("qkv_abi", f"{before!r}, as stated before in this process", repr(stated))
+        library = _find(backend, library_dir, stated or before)
+        if stated is not None and stated != library.qkv_abi:
+            library.state(stated)
         return library
 
 
-def _state(library: Library, qkv_abi: str | None) -> None:
-    if qkv_abi is None or qkv_abi == library.qkv_abi:
-        return
-    revisions = list(REVISIONS[QKV])
-    if qkv_abi not in revisions:
-        raise ArgumentError(f"qkv_abi or {QKV_ABI}", " or ".join(map(repr, revisions)), repr(qkv_abi))
-    if library.qkv_abi is not None:
-        raise ArgumentError("qkv_abi", f"{library.qkv_abi!r}, as stated before in this process", repr(qkv_abi))
-    library.state(qkv_abi)
-
-
-def _find(backend: str, library_dir: str | os.PathLike[str] | None) -> Library:
+def _find(backend: str, library_dir: str | os.PathLike[str] | None, qkv_abi: str | None) -> Library:
     attempts: list[Attempt] = []
-    folders = discovery.folders(backend, library_dir, os.environ)
+    folders = discovery.folders(backend, library_dir, os.environ, qkv_abi)
     for folder in folders:
         runtime = _open_runtime(folder, attempts)
         if runtime is None:
             continue
         # The first runtime that opens decides: it cannot be unloaded, and another set has the same names.
-        library = _loaded.get(runtime.path) or _complete(folder, runtime, attempts)
+        library = _loaded.get(runtime.path)
+        if library is not None and library.operators != _operators(folder):
+            raise LibraryConflictError(
+                f"{folder.path} cannot be used: it shares {runtime.path} with the set that this process already holds, "
+                f"but has other operators. Start another process for this one."
+            )
+        library = library or _complete(folder, runtime, attempts)
         if library is None:
             break
         if backend == library.backend or (backend == "auto" and (library.backend == "cann" or folder.exclusive)):
@@ -256,6 +261,12 @@ def _open_runtime(folder: discovery.Folder, attempts: list[Attempt]) -> _Loaded 
 def _complete(folder: discovery.Folder, runtime: _Loaded, attempts: list[Attempt]) -> Library | None:
     support = _first(folder, discovery.SUPPORT, attempts)
     return Library(folder, runtime, support, attempts) if support else None
+
+
+def _operators(folder: discovery.Folder) -> list[str]:
+    """The operator libraries of the folder itself, wherever links lead."""
+    candidates = discovery.operator_libraries(folder, {}) if folder.path else []
+    return [os.path.realpath(candidate.path) for candidate in candidates if os.path.exists(candidate.path)]
 
 
 def _first(folder: discovery.Folder, names: Iterable[str], attempts: list[Attempt]) -> _Loaded | None:

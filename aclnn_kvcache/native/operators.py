@@ -18,11 +18,13 @@ class OperatorFunction(NamedTuple):
     source: str
     """Where the prototype in force comes from."""
     differences: tuple[str, ...]
-    """How that differs from our header."""
+    """How that differs from our declaration of the revision."""
     missing: bool
     """No library exports it."""
     error: str
     """Why it cannot be called, or empty."""
+    revision: str | None = None
+    """Of an operator that has had several argument lists."""
 
 
 def operator_functions(library: Library) -> list[OperatorFunction]:
@@ -36,4 +38,5 @@ def _function(library: Library, name: str) -> OperatorFunction:
         path, binding = library.binding(name)
     except (SymbolNotFoundError, AbiMismatchError) as error:
         return OperatorFunction(name, "", "", "", (), isinstance(error, SymbolNotFoundError), str(error))
-    return OperatorFunction(name, path, str(binding.prototype), binding.source, binding.differences, False, "")
+    facts = (str(binding.prototype), binding.source, binding.differences)
+    return OperatorFunction(name, path, *facts, False, "", binding.revision)

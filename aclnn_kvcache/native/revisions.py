@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument lists that one symbol has had in other revisions than that of our header.
+"""Argument lists that one symbol has had in revisions of the operator, of which our header states one.
 
 The fused operator kept its name while its arguments changed; dlsym cannot tell the revisions apart.
 """
@@ -30,6 +30,3 @@ REVISIONS: Mapping[str, Mapping[str, str | None]] = {
     }
 }
 """Functions whose arguments must be known before they are called, with each revision's declaration."""
-
-DEFAULTS: Mapping[str, bytes] = {"qQuantMode": b"PerTokenPerHead", "kQuantMode": b"PerTokenPerHead"}
-"""What a string argument that we do not pass stands for when it is left to its default."""

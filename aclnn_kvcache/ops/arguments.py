@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from aclnn_kvcache import layout
-from aclnn_kvcache.errors import AclnnParameterError, ArgumentError, ClosedError, Described
+from aclnn_kvcache.errors import PHASE_1, AclnnParameterError, ArgumentError, ClosedError, Described
 from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.failure import describe, described
-from aclnn_kvcache.rules.contracts import CONTRACTS
-from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
+from aclnn_kvcache.rules import contracts
+from aclnn_kvcache.rules.contracts import FIRST
+from aclnn_kvcache.rules.finding import Finding, TensorSpec, dense_spec
 from aclnn_kvcache.rules.predict import NOTHING, predict
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
@@ -89,13 +88,6 @@ def spec_of(array: Array | None) -> TensorSpec | None:
     return array.layout.spec
 
 
-# Made past the constructor, which checks what an array cannot get wrong.
-@lru_cache(maxsize=1024)
-def dense_spec(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorSpec:
-    """A dense tensor with an allocation of its own."""
-    return TensorSpec._make((shape, dtype, layout.dense_strides(shape), 0, math.prod(shape), ND))
-
-
 def region_of(array: Array) -> Region:
     """The memory of an open array, for overlap arithmetic."""
     if isinstance(array, np.ndarray):
@@ -109,6 +101,8 @@ class Checked(NamedTuple):
     launches: bool
     """Whether it launches anything."""
     described: Described
+    made: Mapping[str, TensorSpec] = {}
+    """The outputs that it makes itself."""
 
 
 def require_valid(
@@ -118,16 +112,15 @@ def require_valid(
     specs: Mapping[str, TensorSpec | None],
     arguments: Arrays,
     attributes: Mapping[str, Any],
-    more: Iterable[Finding] = (),
 ) -> Checked:
     """Raises AclnnParameterError for all that the rules find, and for what CANN accepts but goes wrong or costs dearly.
 
     ``arguments`` are those given (tensors with values that are looked at may be on the host where the others are on the
-    device), ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls that are good
-    otherwise.
+    device), ``specs`` those of all tensors, in the contract's order.
     """
-    found, checked = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()), place)
-    findings = found + check_data(contract, specs, arguments, attributes, place) or list(more)
+    revision = contract.revision or FIRST
+    found, checked = _check_layout(contract.name, revision, tuple(specs.items()), tuple(attributes.items()), place)
+    findings = found + check_data(contract, specs, arguments, attributes, place)
     raise_findings(library, contract, findings, checked.described)
     return checked
 
@@ -152,29 +145,35 @@ def raise_findings(library: Library, contract: Contract, findings: Sequence[Find
     if findings:
         status = next((finding.status for finding in findings if finding.status), 0)
         error = AclnnParameterError(contract.api, status, findings=findings)
+        if contract.revision:
+            _, binding = library.binding(contract.api + PHASE_1)
+            error.detail = f"revision {contract.revision} of the operator is in force, by {binding.source}"
         describe(error, library, contract.api, facts)
         raise error
 
 
 @lru_cache(maxsize=512)
 def _check_layout(
-    operator: str, specs: tuple[TensorSpec | None, ...], attributes: tuple[tuple[str, Any], ...], place: str
+    operator: str,
+    revision: str,
+    specs: tuple[tuple[str, TensorSpec | None], ...],
+    attributes: tuple[tuple[str, Any], ...],
+    place: str,
 ) -> tuple[list[Finding], Checked]:
     """What the rules and the prediction find. Calls in a loop ask the same again and again."""
-    contract = CONTRACTS[operator]
-    call = Call(dict(zip(contract.tensors, specs, strict=True)), dict(attributes))
+    call = Call(dict(specs), dict(attributes))
     facts = described(call.specs, attributes, place)
-    found = contract.check_layout(call)
+    found = contracts.contract(operator, revision).check_layout(call)
     if found:
         return found, Checked(True, facts)
-    prediction = predict(operator, call)
+    prediction = predict(operator, call, revision)
     return list(prediction.risks), Checked(prediction.path != NOTHING, facts)
 
 
 def c_arguments(contract: Contract, arrays: Mapping[str, Array], attributes: Mapping[str, Any]) -> list[Any]:
     """The arguments of phase 1 in front of its out-parameters."""
     named = {**arrays, **attributes}
-    values = [named[name] for name in contract.parameters]
+    values = [named.get(name) for name in contract.parameters]
     return [value.encode() if isinstance(value, str) else value for value in values]
 
 

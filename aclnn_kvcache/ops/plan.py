@@ -14,11 +14,13 @@ from aclnn_kvcache.launch import PreparedLaunch
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
     Array,
+    Arrays,
     Checked,
     c_arguments,
     check_data,
     place_of,
     raise_findings,
+    spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.rules.rule import Contract
@@ -42,19 +44,19 @@ class Plan:
         device: Device,
         stream: Stream,
         contract: Contract,
-        arguments: Mapping[str, Array],
+        arguments: Arrays,
         attributes: Mapping[str, Any],
         checked: Checked,
     ) -> None:
         self._device, self._contract, self._attributes, self._checked = device, contract, attributes, checked
         self.stream = stream
         self._values = {name: a for name, a in arguments.items() if isinstance(a, np.ndarray)}
-        self._arrays = {name: _on_device(device, array) for name, array in arguments.items()}
+        self._arrays = {name: _on_device(device, array) for name, array in arguments.items() if array is not None}
         native = c_arguments(contract, self._arrays, attributes)
         with Failing(device.library, contract.api, checked.described):
             self._launch = PreparedLaunch(device, contract.api, native, stream, checked.described)
         self._run = self._launch.run
-        self._returned = tuple(self._arrays[name] for name in contract.outputs) or None
+        self._returned = tuple(self._arrays.get(name) for name in contract.outputs) or None
 
     @property
     def mode(self) -> str:
@@ -89,8 +91,9 @@ class Plan:
     def update(self, **arrays: Array) -> None:
         """Puts other arrays in the place of arguments, from the next launch on.
 
-        They must have the shape, dtype and strides of those they replace. slot_mapping, query_start_loc and seq_lens
-        may be host arrays if they were when the call was prepared: their values are checked, and copied to the device.
+        They must have the shape, dtype and strides of those they replace. slot_mapping, query_start_loc, seq_lens and
+        mrope_position may be host arrays if they were when the call was prepared: their values are checked, and copied
+        to the device.
         Raises ArgumentError, AclnnParameterError (values, overlaps), ClosedError; nothing is changed then.
         """
         with self._device.bound():
@@ -99,7 +102,7 @@ class Plan:
                 self._require_alike(name, array)
             values = {**self._values, **{n: a for n, a in arrays.items() if isinstance(a, np.ndarray)}}
             merged = {**self._arrays, **{n: a for n, a in arrays.items() if isinstance(a, DeviceArray)}}
-            specs = {name: array.layout.spec for name, array in merged.items()}
+            specs = {name: spec_of(merged.get(name)) for name in self._contract.tensors}
             found = check_data(self._contract, specs, {**merged, **values}, self._attributes, DEVICE)
             raise_findings(self._device.library, self._contract, found, self._checked.described)
             self._values = values
@@ -107,7 +110,7 @@ class Plan:
                 merged[name] = _on_device(self._device, array)
                 self._launch.point(self._contract.parameters.index(name), merged[name])
             self._arrays = merged
-            self._returned = tuple(merged[name] for name in self._contract.outputs) or None
+            self._returned = tuple(merged.get(name) for name in self._contract.outputs) or None
 
     def close(self) -> None:
         """Gives descriptors and executor back. Queued launches still run; those of a repeatable plan, which share its
@@ -175,11 +178,12 @@ def _on_device(device: Device, array: Array) -> DeviceArray:
 
 def require_on_device(device: Device, contract: Contract, arguments: Mapping[str, Any]) -> None:
     """Raises ArgumentError for what a plan cannot use: host arrays, but for those whose values are looked at."""
-    rest = {name: array for name, array in arguments.items() if array is not None and name not in contract.values}
+    # Of what the revision does not have its own rules speak.
+    alone = [name for name in (*contract.values, *contract.later) if arguments.get(name) is not None]
+    rest = {name: array for name, array in arguments.items() if array is not None and name not in alone}
     if place_of(device, rest, contract.written if all(n in rest for n in contract.written) else ()) != DEVICE:
         raise ArgumentError(
             "arguments", "device arrays: a plan launches on them again and again", "host arrays", "session.array(...)"
         )
-    for name in contract.values:
-        if arguments[name] is not None:
-            place_of(device, {name: arguments[name]}, ())
+    for name in alone:
+        place_of(device, {name: arguments[name]}, ())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aclnnQkvRmsNormRopeCacheWithKScale."""
+"""aclnnQkvRmsNormRopeCacheWithKScale, in whichever revision the library has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,12 +12,13 @@ import numpy as np
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
 from aclnn_kvcache.native.library import Library
+from aclnn_kvcache.native.revisions import QKV
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
     Array,
     Arrays,
+    Checked,
     c_arguments,
-    dense_spec,
     place_of,
     require_valid,
     run_on_host_arrays,
@@ -26,12 +27,15 @@ from aclnn_kvcache.ops.arguments import (
 from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.ops.known import key_of, recall, remember
 from aclnn_kvcache.ops.plan import Plan, require_on_device
-from aclnn_kvcache.rules.finding import Finding, TensorSpec
-from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
-from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
+from aclnn_kvcache.rules.contracts import FIRST
+from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACTS
+from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
+
+TEXTS = ("layout_qkv", "layout_q_out", "q_quant_mode", "k_quant_mode")
+LISTS = {"head_nums": "three integers (Nq, Nk, Nv)", "mrope_section": "three integers (T, H, W)"}
 
 
 class Attributes(NamedTuple):
@@ -39,33 +43,38 @@ class Attributes(NamedTuple):
     layout_qkv: str | None
     layout_q_out: str | None
     epsilon: float
+    mrope_section: tuple[int, ...] | None = None
+    q_quant_mode: str | None = None
+    k_quant_mode: str | None = None
 
     @classmethod
-    def of(cls, head_nums: object, layout_qkv: object, layout_q_out: object, epsilon: object) -> Attributes:
+    def of(cls, **given: object) -> Attributes:
         """Raises ArgumentError for anything of another type; values are the rules' business."""
-        for name, text in (("layout_qkv", layout_qkv), ("layout_q_out", layout_q_out)):
+        for name in TEXTS:
+            text = given[name]
             if text is not None and not isinstance(text, str):
                 raise ArgumentError(name, "a string", type(text).__name__)
+        epsilon = given["epsilon"]
         if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, np.integer, np.floating)):
             raise ArgumentError("epsilon", "a number", type(epsilon).__name__)
         try:
             value = float(epsilon)
         except OverflowError as error:
             raise ArgumentError("epsilon", "a number that a float holds", repr(epsilon)) from error
-        layouts = cast("tuple[str | None, str | None]", (layout_qkv, layout_q_out))
-        return cls(_integers(head_nums), *layouts, value)
+        lists = {name: _integers(name, given[name]) for name in LISTS}
+        return cls(**cast("dict[str, Any]", {**given, **lists, "epsilon": value}))
 
 
-def _integers(head_nums: object) -> tuple[int, ...] | None:
-    if head_nums is None:
+def _integers(name: str, given: object) -> tuple[int, ...] | None:
+    if given is None:
         return None
-    values = head_nums.tolist() if isinstance(head_nums, np.ndarray) else head_nums
+    values = given.tolist() if isinstance(given, np.ndarray) else given
     if (
         not isinstance(values, Sequence)
         or isinstance(values, (str, bytes))
         or not all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values)
     ):
-        raise ArgumentError("head_nums", "a sequence of three integers (Nq, Nk, Nv)", repr(head_nums))
+        raise ArgumentError(name, f"a sequence of {LISTS[name]}", repr(given))
     return tuple(int(value) for value in values)
 
 
@@ -74,64 +83,52 @@ def qkv_rms_norm_rope_cache_with_k_scale(
 ) -> tuple[Any, Any]:
     """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session.
 
-    An output that is None is allocated where the other arrays are.
+    An output that is None is allocated where the other arrays are, if the scene has it.
     """
     given = {name: array for name, array in arguments.items() if array is not None}
-    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
+    contract = _contract(device.library)
+    key = key_of(device, arguments.values(), (contract.name, contract.revision, attributes))
     place, checked = DEVICE, recall(key)
     if checked is None:
-        place = place_of(device, given, [name for name in CONTRACT.written if name in given])
-    specs = {name: spec_of(arguments[name]) for name in ("qkv", *CONTRACT.outputs)}
-    named = attributes._asdict()
-    made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
-    if checked is None:
-        specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-        specs.update(made)
-        revision = _check_revision(device.library, attributes.head_nums or ())
-        checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+        place = place_of(device, given, [name for name in contract.written if name in given])
+        checked = _check(device.library, contract, place, arguments, attributes)
         remember(key, checked)
+    described, named = checked.described, attributes._asdict()
 
     def call(on_device: Mapping[str, Array]) -> None:
-        launch(device, CONTRACT.api, c_arguments(CONTRACT, on_device, named), stream, checked.described)
+        launch(device, contract.api, c_arguments(contract, on_device, named), stream, described)
 
     make = partial(memory.empty, device) if place == DEVICE else np.empty
-    with Failing(device.library, CONTRACT.api, checked.described):
-        arrays = {**given, **{name: make(spec.shape, DTYPES[name][0]) for name, spec in made.items()}}
+    with Failing(device.library, contract.api, described):
+        arrays = {**given, **{name: make(spec.shape, np.dtype(spec.dtype)) for name, spec in checked.made.items()}}
         if place == DEVICE:
             call(arrays)
         else:
             on_host = cast("Mapping[str, np.ndarray]", arrays)
-            run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
-    return arrays["q_out"], arrays["q_scale"]
+            written = [name for name in contract.written if name in arrays]
+            run_on_host_arrays(device, on_host, written, call, stream, write_only=contract.outputs)
+    return arrays["q_out"], arrays.get("q_scale")
 
 
 def prepare(device: Device, stream: Stream, arguments: Arrays, attributes: Attributes) -> Plan:
     """Checks the arguments and makes a plan of the call, with outputs of its own where none are given."""
-    named = attributes._asdict()
-    require_on_device(device, CONTRACT, arguments)
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-    made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if arguments[name] is None}
-    specs.update(made)
-    revision = _check_revision(device.library, attributes.head_nums or ())
-    checked = require_valid(device.library, CONTRACT, DEVICE, specs, arguments, named, revision)
-    outputs = {name: memory.empty(device, spec.shape, DTYPES[name][0]) for name, spec in made.items()}
-    return Plan(device, stream, CONTRACT, {**cast("Mapping[str, Array]", arguments), **outputs}, named, checked)
+    contract = _contract(device.library)
+    require_on_device(device, contract, arguments)
+    checked = _check(device.library, contract, DEVICE, arguments, attributes)
+    made = {name: memory.empty(device, spec.shape, np.dtype(spec.dtype)) for name, spec in checked.made.items()}
+    return Plan(device, stream, contract, {**arguments, **made}, attributes._asdict(), checked)
 
 
-def output_specs(qkv: TensorSpec | None, attributes: Mapping[str, Any]) -> dict[str, TensorSpec]:
-    """The outputs as they are made where none are given."""
-    return {name: dense_spec(shape, DTYPES[name][0]) for name, shape in output_shapes(qkv, attributes).items()}
+def _contract(library: Library) -> Contract:
+    """That of the revision in force."""
+    _, binding = library.binding(QKV)
+    return CONTRACTS[binding.revision or FIRST]
 
 
-def _check_revision(library: Library, head_nums: Sequence[int]) -> Iterator[Finding]:
-    """Revisions B and C, told by their quantisation modes, take fewer combinations of heads than A."""
-    _, binding = library.binding(f"{CONTRACT.api}GetWorkspaceSize")
-    if not any(parameter.name == "qQuantMode" for parameter in binding.prototype.parameters):
-        return
-    q_heads, k_heads, _ = head_nums
-    if q_heads > 64 or q_heads != 8 * k_heads:
-        message = (
-            f"head_nums must be (8 * Nk, Nk, Nk) with at most 64 Q heads, got {list(head_nums)}: the installed "
-            f"operator is of revision B or C ({binding.source}), which takes no other"
-        )
-        yield Finding("revision_heads", ("head_nums",), message, 161002, "EZ0026")
+def _check(library: Library, contract: Contract, place: str, arguments: Arrays, attributes: Attributes) -> Checked:
+    """Raises AclnnParameterError, also for arguments that the revision does not have."""
+    named = {name: value for name, value in attributes._asdict().items() if name in contract.attributes or value}
+    has = (*contract.tensors, *(name for name, array in arguments.items() if array is not None))
+    specs = {name: spec_of(array) for name, array in arguments.items() if name in has}
+    made = {name: spec for name, spec in contract.made_outputs(specs, named).items() if arguments[name] is None}
+    return require_valid(library, contract, place, {**specs, **made}, arguments, named)._replace(made=made)

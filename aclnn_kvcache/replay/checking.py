@@ -15,11 +15,11 @@ from aclnn_kvcache.bundle.reading import Bytes, read_bundle
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.layout import canonical_strides, dense_strides
 from aclnn_kvcache.ops.arguments import one_place
-from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import output_specs
+from aclnn_kvcache.rules.contracts import FIRST
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.predict import Prediction, predict
 from aclnn_kvcache.rules.region import Region
-from aclnn_kvcache.rules.rule import Call
+from aclnn_kvcache.rules.rule import Call, Contract
 
 APART = 2**64
 """Bytes between the synthetic addresses of two storages."""
@@ -28,7 +28,7 @@ MOST = 2**60
 
 
 class Checked(NamedTuple):
-    operator: str
+    contract: Contract
     refusal: str
     """Why the session refuses the call whatever the rules say; empty if it does not."""
     findings: tuple[Finding, ...]
@@ -59,17 +59,16 @@ def check(call: Described, contents: Mapping[str, Bytes]) -> Checked:
     tensors = {name: tensor for name, tensor in call.arguments.items() if tensor is not None}
     specs: dict[str, TensorSpec | None] = {name: None for name in contract.tensors}
     specs |= {name: _spec(call, tensor) for name, tensor in tensors.items()}
-    if contract.outputs:  # made by the call where there are none
-        made = output_specs(specs["qkv"], call.attributes)
-        specs |= {name: specs[name] or made[name] for name in contract.outputs}
+    made = contract.made_outputs(specs, call.attributes)
+    specs |= {name: specs[name] or made.get(name) for name in contract.outputs}
     values = {
         name: tensors[name].view(contents[str(tensors[name].storage)])
         for name in contract.values
         if name in tensors and tensors[name].storage in contents
     }
     seen = Call(specs, call.attributes, values, dict(_regions(call, tensors)))
-    findings, prediction = tuple(contract.check(seen)), predict(call.operator, seen)
-    return Checked(call.operator, _refusal(call, tensors), findings, prediction, bool(values))
+    findings, prediction = tuple(contract.check(seen)), predict(call.operator, seen, call.revision or FIRST)
+    return Checked(contract, _refusal(call, tensors), findings, prediction, bool(values))
 
 
 def _refusal(call: Described, tensors: Mapping[str, Tensor]) -> str:

@@ -7,15 +7,14 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from aclnn_kvcache.bundle.manifest import DEVICE, MANIFEST, Described, Manifest, Outcome, Tensor
 from aclnn_kvcache.bundle.reading import Bundle
 from aclnn_kvcache.dtypes import BY_DTYPE
-from aclnn_kvcache.errors import PHASE_1, BundleError
+from aclnn_kvcache.errors import BundleError
 from aclnn_kvcache.layout import canonical_strides, dense_strides
-from aclnn_kvcache.native.abi import bind
-from aclnn_kvcache.native.prototypes import declarations
-from aclnn_kvcache.native.revisions import QKV
-from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import output_specs
+from aclnn_kvcache.rules.finding import TensorSpec
 
 FAILING_PHASES = {"checks": 1, "phase 1": 1, "phase 2": 2, "synchronize": 3}
 """In which step of the program a call fails. What the checks refuse never came to phase 1, where CANN refuses it."""
@@ -106,13 +105,13 @@ def _made(manifest: Manifest) -> dict[str, Tensor]:
     missing = [name for name in call.contract.outputs if call.arguments[name] is None]
     if not missing:
         return {}
-    qkv = call.arguments["qkv"]
-    specs = output_specs(qkv and call.spec(qkv), call.attributes)
-    return {name: manifest.returned.get(name) or _dense(specs[name].shape, specs[name].dtype) for name in missing}
+    specs = {name: tensor and call.spec(tensor) for name, tensor in call.arguments.items()}
+    made = {name: _dense(spec) for name, spec in call.contract.made_outputs(specs, call.attributes).items()}
+    return {name: manifest.returned.get(name) or made[name] for name in missing if name in made}
 
 
-def _dense(shape: tuple[int, ...], dtype: Any) -> Tensor:
-    return Tensor(shape, BY_DTYPE[dtype].acl_name, dense_strides(shape), 0, None)
+def _dense(spec: TensorSpec) -> Tensor:
+    return Tensor(spec.shape, BY_DTYPE[np.dtype(spec.dtype)].acl_name, dense_strides(spec.shape), 0, None)
 
 
 def _descriptor(call: Described, name: str, tensor: Tensor, blocks: list[Block]) -> Descriptor:
@@ -143,14 +142,7 @@ def _descriptor(call: Described, name: str, tensor: Tensor, blocks: list[Block])
 def _arguments(manifest: Manifest, tensors: list[str]) -> Iterator[Argument]:
     """In the order of the recorded revision, without the two out-parameters."""
     call = manifest.call
-    function = call.contract.api + PHASE_1
-    revision = manifest.prototype.revision or "A"
-    binding = bind(declarations().prototypes[function], "", revision if function == QKV else None)
-    for passed in binding.passed[:-2]:
-        if passed.position is None:
-            yield Argument("null") if passed.constant is None else Argument("text", passed.constant.decode())
-            continue
-        name = call.contract.parameters[passed.position]
+    for name in call.contract.parameters:
         value = call.attributes.get(name)
         if name in tensors:
             yield Argument("tensor", tensors.index(name))

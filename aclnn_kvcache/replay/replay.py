@@ -15,6 +15,7 @@ from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Mani
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
 from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.errors import BundleError, KvCacheError
 from aclnn_kvcache.runtime.memory import DeviceArray
 from aclnn_kvcache.session import Session
@@ -26,7 +27,8 @@ class Replay:
 
     manifest: Manifest
     same_target: bool
-    """Whether this is the backend, CANN and SoC that the call was recorded on: then every byte must be as recorded."""
+    """Whether this is the backend, CANN, SoC and revision of the operator that the call was recorded on: then every
+    byte must be as recorded."""
     outcome: Outcome = SUCCESS
     oracle: dict[str, Comparison] = field(default_factory=dict)
     """Each result, and the gaps around the results in each storage, against the oracle's."""
@@ -59,7 +61,8 @@ def replay(bundle: Bundle, session: Session) -> Replay:
     recorded = bundle.contents(AFTER) if manifest.outcome.error is None else {}
     target = manifest.target
     here = (session.backend, session.cann_version, session.soc_name)
-    report = Replay(manifest, here == (target.backend, target.cann_version, target.soc_name))
+    same_revision = manifest.call.revision in (None, _revision(session))
+    report = Replay(manifest, same_revision and here == (target.backend, target.cann_version, target.soc_name))
     bases = {
         name: session.array(data) if manifest.call.storages[name].place == DEVICE else data.copy()
         for name, data in before.items()
@@ -81,6 +84,13 @@ def replay(bundle: Bundle, session: Session) -> Replay:
     return report
 
 
+def _revision(session: Session) -> str | None:
+    try:
+        return session.qkv_abi
+    except KvCacheError:  # the call says the same
+        return None
+
+
 def _call(session: Session, call: Described, bases: Mapping[str, Any]) -> tuple[dict[str, Bytes], dict[str, Bytes]]:
     """The storages after the call, and the outputs that it made by name."""
     arguments = {name: tensor and _view(tensor, bases[str(tensor.storage)]) for name, tensor in call.arguments.items()}
@@ -89,7 +99,7 @@ def _call(session: Session, call: Described, bases: Mapping[str, Any]) -> tuple[
     made = dict(zip(call.contract.outputs, returned or (), strict=False))
     return (
         {name: _on_host(base) for name, base in bases.items()},
-        {name: _on_host(array) for name, array in made.items() if arguments[name] is None},
+        {n: _on_host(array) for n, array in made.items() if arguments[n] is None and array is not None},
     )
 
 
@@ -123,15 +133,15 @@ def _compare_with_oracle(
         report.oracle_refuses = str(error)
         return
     outside = {name: np.ones(len(data), np.bool_) for name, data in after.items()}
-    for name in call.contract.written:
-        tensor, rule = call.arguments[name], call.contract.comparison.get(name, "exact")
-        if tensor is None:
-            report.oracle[name] = compare(made[name], getattr(expected, name), rule)
-            continue
-        storage = str(tensor.storage)
-        earlier = given[name] if name in call.contract.caches else None
-        report.oracle[name] = compare(tensor.view(after[storage]), getattr(expected, name), rule, before=earlier)
-        tensor.view_of_bytes(outside[storage])[...] = False
+    results = dict(made)
+    for name, tensor in call.arguments.items():
+        if tensor is not None and name in call.contract.written:
+            results[name] = tensor.view(after[str(tensor.storage)])
+            tensor.view_of_bytes(outside[str(tensor.storage)])[...] = False
+    rules = call.contract.comparison(call.arguments, call.attributes)
+    earlier = {name: given[name] for name in call.contract.caches}
+    wanted = {name: getattr(expected, name) for name in results}
+    report.oracle.update(compare_results(results, wanted, earlier, rules, call.contract.scales))
     for name, gaps in outside.items():
         if gaps.any():
             report.oracle[f"{name}, gaps"] = compare(after[name][gaps], before[name][gaps])

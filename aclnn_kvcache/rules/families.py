@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aclnn_kvcache.dtypes import format_name, hint_for, name_of
+from aclnn_kvcache.dtypes import format_name, hint_for, is_one_of, name_of
 from aclnn_kvcache.rules.finding import TensorSpec
 from aclnn_kvcache.rules.rule import INNER, INVALID, NULL, Call, Rule
 
@@ -26,11 +26,24 @@ def decision(number: str) -> str:
     return f"phase 1 of CANN, decision {number}"
 
 
-def required_rules(names: Iterable[str], ez: str | None) -> Iterator[Rule]:
+def where(condition: Callable[[Call], bool], words: str, rules: Iterable[Rule], suffix: str = "") -> Iterator[Rule]:
+    """The rules, for calls of a kind that the condition tells and the words name. ``suffix`` tells their ids from those
+    of other kinds. The condition may raise Unanswerable."""
+    for rule in rules:
+        broken = partial(_where, condition, words, rule)
+        yield rule._replace(id=rule.id + suffix, expected=f"{rule.expected} {words}", broken=broken)
+
+
+def _where(condition: Callable[[Call], bool], words: str, rule: Rule, call: Call) -> Iterator[str]:
+    if condition(call):
+        for message in rule.broken(call):
+            yield f"{message} ({words})"
+
+
+def required_rules(names: Iterable[str], ez: str | None, number: str = "2") -> Iterator[Rule]:
     for name in names:
-        yield Rule(
-            f"required.{name}", (name,), f"{name} must be given", decision("2"), partial(_missing, name), NULL, ez
-        )
+        source = decision(number)
+        yield Rule(f"required.{name}", (name,), f"{name} must be given", source, partial(_missing, name), NULL, ez)
 
 
 def _missing(name: str, call: Call) -> Iterator[str]:
@@ -38,14 +51,27 @@ def _missing(name: str, call: Call) -> Iterator[str]:
         yield f"{name} is None; the operator requires it"
 
 
-def dtype_rules(allowed: Mapping[str, Dtypes], source: str, ez: str) -> Iterator[Rule]:
+def dtype_rules(allowed: Mapping[str, Dtypes], source: str, ez: str | None, status: int = INVALID) -> Iterator[Rule]:
     for name, dtypes in allowed.items():
         expected = f"{name} must be {_either(dtypes)}"
-        yield Rule(f"dtype.{name}", (name,), expected, source, partial(_wrong_dtype, name, dtypes), INVALID, ez)
+        yield Rule(f"dtype.{name}", (name,), expected, source, partial(_wrong_dtype, name, dtypes), status, ez)
+
+
+def rank_rules(ranks: Mapping[str, int], number: str, ez: str) -> Iterator[Rule]:
+    for name, rank in ranks.items():
+        expected = f"{name} must have {rank} dimension{'s' if rank > 1 else ''}"
+        source, broken = decision(number), partial(_wrong_rank, name, rank, expected)
+        yield Rule(f"rank.{name}", (name,), expected, source, broken, INVALID, ez)
+
+
+def _wrong_rank(name: str, rank: int, expected: str, call: Call) -> Iterator[str]:
+    shape = call.spec(name).shape
+    if len(shape) != rank:
+        yield f"{expected}, got {list(shape)}"
 
 
 def has_dtype(spec: TensorSpec, dtypes: Dtypes) -> bool:
-    return not isinstance(spec.dtype, str) and spec.dtype in dtypes
+    return is_one_of(spec.dtype, dtypes)
 
 
 def _wrong_dtype(name: str, dtypes: Dtypes, call: Call) -> Iterator[str]:
@@ -70,6 +96,8 @@ class Shape(NamedTuple):
     source: str
     status: int = 0
     ez: str | None = None
+    others: tuple[str, ...] = ()
+    """Arguments that CANN's message names beside this one."""
 
 
 def shape_rules(
@@ -79,7 +107,7 @@ def shape_rules(
     for row in shapes:
         expected = f"{row.name} must be {row.symbols}"
         broken = partial(_wrong_shape, row, own, origin)
-        yield Rule(row.id, (row.name,), expected, row.source, broken, row.status, row.ez)
+        yield Rule(row.id, (row.name, *row.others), expected, row.source, broken, row.status, row.ez)
 
 
 def _wrong_shape(
@@ -104,16 +132,20 @@ def _format(name: str, call: Call) -> Iterator[str]:
         yield f"{name} must be in format ND (2), got {format_name(number)}, which CANN would read as ND"
 
 
-def offset_rules(names: Iterable[str], source: str, looks: Callable[[Call], bool]) -> Iterator[Rule]:
-    """All that CANN looks at in a view that is used in place; ``looks`` says whether it does."""
+def offset_rules(
+    names: Iterable[str], source: str, looks: Callable[[Call], bool], *, negative: bool = False
+) -> Iterator[Rule]:
+    """All that CANN looks at in a view that is used in place; ``looks`` says whether it does, ``negative`` whether it
+    also refuses a start in front of the allocation."""
     for name in names:
-        expected = f"{name} must not start behind its allocation"
-        yield Rule(f"offset.{name}", (name,), expected, source, partial(_offset, name, looks), INNER, "EZ9999")
+        expected = f"{name} must not start {'in front of or ' if negative else ''}behind its allocation"
+        broken = partial(_offset, name, looks, negative)
+        yield Rule(f"offset.{name}", (name,), expected, source, broken, INNER, "EZ9999")
 
 
-def _offset(name: str, looks: Callable[[Call], bool], call: Call) -> Iterator[str]:
+def _offset(name: str, looks: Callable[[Call], bool], negative: bool, call: Call) -> Iterator[str]:
     spec = call.spec(name)
-    if spec.offset > spec.storage and looks(call):
+    if (spec.offset > spec.storage or (negative and spec.offset < 0)) and looks(call):
         yield (
             f"{name} starts at element {spec.offset} of an allocation of {spec.storage} elements; use a view inside "
             f"it, or state its whole size"

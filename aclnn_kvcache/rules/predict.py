@@ -14,15 +14,19 @@ from typing import NamedTuple
 import numpy as np
 
 from aclnn_kvcache.layout import bounds
-from aclnn_kvcache.rules import qkv_rms_norm_rope_cache_with_k_scale as qkv
 from aclnn_kvcache.rules import scatter_pa_kv_cache_with_k_scale as scatter
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import FIRST, NEWEST, contract
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
+from aclnn_kvcache.rules.qkv_call import head_counts, token_count
 from aclnn_kvcache.rules.rule import Call
 
-COPY_UNIT = 512
-WORKSPACE = {scatter.CONTRACT.name: 16_777_728, qkv.CONTRACT.name: 33_554_944}
+QKV = "qkv_rms_norm_rope_cache_with_k_scale"
+
+UNIT = 512
+WORKSPACE = {scatter.CONTRACT.name: 16_777_728, QKV: 33_554_944}
 """Bytes that CANN asks for where it copies nothing."""
+SCALES_HEAD = 32
+"""Bytes that CANN adds to the scales which it keeps itself."""
 
 INDEX_LIMIT = 2**31 - 1
 WORD = 2**32
@@ -54,7 +58,7 @@ RISKS: Mapping[str, tuple[Risk, ...]] = {
             for name in scatter.VIEWS
         ),
     ),
-    qkv.CONTRACT.name: (),
+    QKV: (),
 }
 """By the name of the method: all that ``Prediction.risks`` can hold."""
 
@@ -94,9 +98,10 @@ class Prediction(NamedTuple):
         return "\n".join(_lines(self))
 
 
-def predict(operator: str, call: Call) -> Prediction:
-    """The prediction for a call of the operator, by the name of its method. It is not checked but for CANN's answer."""
-    findings = CONTRACTS[operator].check_layout(call)
+def predict(operator: str, call: Call, revision: str = FIRST) -> Prediction:
+    """The prediction for a call of the operator, by the name of its method and the revision of the fused one. It is not
+    checked but for CANN's answer."""
+    findings = contract(operator, revision).check_layout(call)
     answer = next((finding for finding in findings if finding.status), None)
     if answer:
         return _without_launch(operator, answer, f"CANN answers {answer.status}")
@@ -140,16 +145,19 @@ def _scatter(operator: str, call: Call) -> Prediction:
 
 
 def _qkv(operator: str, call: Call) -> Prediction:
-    specs = {name: call.spec(name) for name in qkv.CONTRACT.inputs}
+    inputs = contract(operator, NEWEST).inputs
+    specs = {name: spec for name, spec in call.specs.items() if spec is not None and name in inputs}
     copies = tuple(_copy(name, spec, False) for name, spec in specs.items() if not spec.is_contiguous)
     reason = "caches are used through their strides" + (", strided inputs are copied" if copies else "")
     workspace = _workspace(operator, copies)
+    if call.specs["q_scale"] is None:  # in M-RoPE; the kernel writes the scales all the same
+        workspace += _rounded(4 * token_count(call) * head_counts(call)[0] + SCALES_HEAD)
     return Prediction(operator, None, IN_PLACE, reason, copies, True, "views only", workspace, None, ())
 
 
 _PREDICTORS: Mapping[str, Callable[[str, Call], Prediction]] = {
     scatter.CONTRACT.name: _scatter,
-    qkv.CONTRACT.name: _qkv,
+    QKV: _qkv,
 }
 
 
@@ -159,7 +167,11 @@ def _copy(name: str, spec: TensorSpec, written_back: bool) -> Copy:
 
 
 def _workspace(operator: str, copies: Iterable[Copy]) -> int:
-    return WORKSPACE[operator] + sum(-(-copy.nbytes // COPY_UNIT) * COPY_UNIT for copy in copies)
+    return WORKSPACE[operator] + sum(_rounded(copy.nbytes) for copy in copies)
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // UNIT) * UNIT
 
 
 def _whole_cache_copies(copies: Iterable[Copy], culprits: Iterable[str]) -> Iterator[Finding]:

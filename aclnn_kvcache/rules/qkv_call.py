@@ -1,43 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call of the fused operator, as its rules see it: names, dtypes, layouts, and the numbers that shapes depend on."""
+"""A call of the fused operator, as its rules see it: names, dtypes, and the numbers that shapes depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 from aclnn_kvcache.dtypes import BFLOAT16, FLOAT32, FP8_E4M3FN, INT32
-from aclnn_kvcache.rules.finding import TensorSpec
-from aclnn_kvcache.rules.rule import Call, Unanswerable
+from aclnn_kvcache.rules.families import Dtypes
+from aclnn_kvcache.rules.qkv_scenes import DEFAULT_LAYOUTS, PER_TOKEN_PER_HEAD, TND
+from aclnn_kvcache.rules.rule import Call, Rule, Unanswerable
 
-DTYPES = {
+CACHES = ("k_cache", "v_cache", "k_scale_cache")
+OUTPUTS = ("q_out", "q_scale")
+FRONT = ("qkv", "q_gamma", "k_gamma", "cos_sin", "slot_mapping", *CACHES)
+"""The tensors in front of all others, in every revision's C function and in every list of its checks."""
+MIDDLE = ("query_start_loc", "seq_lens", "rotation", "v_scale")
+POSITION = "mrope_position"
+BATCHES = ("query_start_loc", "seq_lens")
+ALL_TENSORS = (*FRONT, *MIDDLE, POSITION, *OUTPUTS)
+"""Of revisions B and C, in the order of their C function."""
+ALL_INPUTS = tuple(name for name in ALL_TENSORS if name not in CACHES + OUTPUTS)
+LAYOUT_NAMES = ("layout_qkv", "layout_q_out")
+MODES = ("q_quant_mode", "k_quant_mode")
+
+DTYPES: Mapping[str, Dtypes] = {
     "qkv": (BFLOAT16,),
     "q_gamma": (FLOAT32,),
     "k_gamma": (FLOAT32,),
     "cos_sin": (FLOAT32,),
     "slot_mapping": (INT32,),
-    "k_cache": (FP8_E4M3FN,),
     "v_cache": (FP8_E4M3FN,),
-    "k_scale_cache": (FLOAT32,),
     "query_start_loc": (INT32,),
     "seq_lens": (INT32,),
     "rotation": (BFLOAT16,),
     "v_scale": (FLOAT32,),
-    "q_out": (FP8_E4M3FN,),
-    "q_scale": (FLOAT32,),
+    "mrope_position": (INT32,),
 }
-TENSORS = tuple(DTYPES)
-CACHES = ("k_cache", "v_cache", "k_scale_cache")
-OUTPUTS = ("q_out", "q_scale")
-INPUTS = tuple(name for name in TENSORS if name not in CACHES + OUTPUTS)
-NAMES = (*TENSORS[:-2], "head_nums", *OUTPUTS)
-"""The required arguments, in the order of the C function."""
+"""Of the tensors that have one dtype in all scenes."""
 
 LAYOUTS = ("TND", "NTD")
-DEFAULT_LAYOUTS = {"layout_qkv": "TND", "layout_q_out": "NTD"}
-"""What NULL and "" stand for."""
 
-D = 128
+
+def later_rules(revision: str, later: Mapping[str, str]) -> Iterator[Rule]:
+    """One rule for each argument that the revision has not; ``later`` names the one that brought it."""
+    for name, since in later.items():
+        expected = f"{name} must be None with revision {revision} of the operator: it came with revision {since}"
+        source = f"revision {revision} has no such argument"
+        yield Rule(f"later.{name}", (name,), expected, source, partial(_asked_for, name, expected))
+
+
+def _asked_for(name: str, expected: str, call: Call) -> Iterator[str]:
+    value = call.specs.get(name) or call.attributes.get(name)
+    if value and value != PER_TOKEN_PER_HEAD:  # which is all that a revision without quantisation modes does
+        got = list(value.shape) if name in call.specs else list(value) if isinstance(value, tuple) else repr(value)
+        yield f"{expected}; got {got}"
 
 
 def filled(call: Call, name: str) -> tuple[int, ...]:
@@ -72,6 +89,10 @@ def layout_of(call: Call, name: str) -> str:
     return layout
 
 
+def layouts_of(call: Call) -> tuple[str, str]:
+    return layout_of(call, "layout_qkv"), layout_of(call, "layout_q_out")
+
+
 def qkv_shape(call: Call) -> tuple[int, ...]:
     shape = filled(call, "qkv")
     if len(shape) != 3:
@@ -79,8 +100,18 @@ def qkv_shape(call: Call) -> tuple[int, ...]:
     return shape
 
 
+def token_axis(call: Call) -> int:
+    return layout_of(call, "layout_qkv").index("T")
+
+
 def token_count(call: Call) -> int:
-    return qkv_shape(call)[layout_of(call, "layout_qkv").index("T")]
+    return qkv_shape(call)[token_axis(call)]
+
+
+def output_rows(call: Call) -> tuple[int, int]:
+    """The axes of q_out in front of the head size, and those that q_scale begins with."""
+    rows = token_count(call), head_counts(call)[0]
+    return rows if layout_of(call, "layout_q_out") == TND else rows[::-1]
 
 
 def batch_count(call: Call) -> int:
@@ -88,12 +119,3 @@ def batch_count(call: Call) -> int:
     if len(shape) != 1 or shape[0] < 2:
         raise Unanswerable
     return shape[0] - 1
-
-
-def output_shapes(qkv: TensorSpec | None, attributes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Shapes of q_out and q_scale in a call whose qkv and attributes are right; of another, some that fit it."""
-    token_major = (attributes["layout_qkv"] or DEFAULT_LAYOUTS["layout_qkv"]) != "NTD"
-    tokens = qkv.shape[0 if token_major else 1] if qkv is not None and len(qkv.shape) == 3 else 1
-    heads = max(attributes["head_nums"][0], 1) if attributes["head_nums"] else 1
-    rows = (tokens, heads) if attributes["layout_q_out"] == "TND" else (heads, tokens)
-    return {"q_out": (*rows, D), "q_scale": rows}

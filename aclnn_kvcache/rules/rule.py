@@ -105,8 +105,19 @@ class Contract(NamedTuple):
     """Rules on the memory of two tensors."""
     answers_success_early: Callable[[Call], bool]
     """Whether CANN answers 0 without looking at anything but NULL."""
-    comparison: Mapping[str, str]
-    """The rule of ``compare`` for results that need not equal the oracle's byte by byte."""
+    comparison: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, str]]
+    """The rule of ``compare`` for each result of a call, with these tensors (None where there is none) and attributes,
+    that need not equal the oracle's byte by byte."""
+    made_outputs: Callable[[Mapping[str, TensorSpec | None], Mapping[str, Any]], Mapping[str, TensorSpec]]
+    """The outputs that such a call makes itself where none are given."""
+    scales: Mapping[str, str] = {}
+    """What holds the scales of a result; with rule "mx" the two are compared together."""
+    revision: str | None = None
+    """Of the C function's arguments, where these have changed."""
+    optional: tuple[str, ...] = ()
+    """Tensors that the method's caller may leave out."""
+    later_rules: tuple[Rule, ...] = ()
+    """One rule for each argument of the method that only later revisions have."""
 
     @property
     def data_rules(self) -> tuple[Rule, ...]:
@@ -115,6 +126,11 @@ class Contract(NamedTuple):
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self.layout_rules + self.data_rules
+
+    @property
+    def later(self) -> tuple[str, ...]:
+        """Arguments of the method that only later revisions have."""
+        return tuple(name for rule in self.later_rules for name in rule.arguments)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -127,7 +143,7 @@ class Contract(NamedTuple):
 
     def check_layout(self, call: Call) -> list[Finding]:
         """All that is wrong with specs and attributes, in CANN's order: the first status that is not 0 is CANN's."""
-        found = _find(self.layout_rules, call)
+        found = _find(self.later_rules + self.layout_rules, call)
         if found and self.answers_success_early(call):
             return [finding if finding.status == NULL else finding._replace(status=0, ez=None) for finding in found]
         return found

@@ -12,3 +12,8 @@ from aclnn_kvcache.smoke.scatter_cases import SCATTER_CASES
 
 CASES: Mapping[str, Case] = {**SCATTER_CASES, **QKV_CASES}
 APIS = (scatter_pa_kv_cache_with_k_scale.API, qkv_rms_norm_rope_cache_with_k_scale.API)
+
+
+def names_of(revision: str) -> list[str]:
+    """The cases that can run where this revision of the fused operator is in force."""
+    return [name for name, case in CASES.items() if revision in case.revisions]

@@ -35,6 +35,8 @@ class Prepared(NamedTuple):
     """Names in ``expected`` of what the call returns."""
     rules: Mapping[str, str] = {}
     """The comparison rule of an array, where it is not "exact"."""
+    scales: Mapping[str, str] = {}
+    """The array with the scales of one whose rule is "mx"."""
     note: str = ""
     """What a reader of the result should know, such as rows that are not finite."""
 
@@ -59,6 +61,10 @@ class Case(Protocol):
     def operator(self) -> str: ...
     @property
     def on_host(self) -> bool: ...
+    @property
+    def revisions(self) -> str:
+        """Letters of the revisions of the fused operator beside which, or on which, the case can run."""
+
     def prepare(self, rng: np.random.Generator) -> Prepared: ...
 
 

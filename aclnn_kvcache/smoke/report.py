@@ -26,6 +26,8 @@ class Report:
     soc_name: str = ""
     device: int = -1
     libraries: tuple[str, ...] = ()
+    revision: str = ""
+    """Of the fused operator."""
     cann_version: str = ""
     results: list[Result] = field(default_factory=list)
     error: str = ""
@@ -37,13 +39,14 @@ class Report:
             session.library_of(f"{api}GetWorkspaceSize")
         self.backend, self.soc_name, self.device = session.backend, session.soc_name, session.device
         self.libraries, self.cann_version = session.libraries, session.cann_version
+        self.revision = session.qkv_abi
 
 
 def header(report: Report) -> str:
     note = " (simulated: no NPU is involved)" if report.backend == "simulator" else ""
     lines = [f"backend    {report.backend}{note}", f"device     {report.device}, {report.soc_name}"]
     lines += [f"CANN       {report.cann_version}", *(f"library    {path}" for path in report.libraries)]
-    return "\n".join([*lines, f"seed       {report.seed}", ""])
+    return "\n".join([*lines, f"revision   {report.revision}, of the fused operator", f"seed       {report.seed}", ""])
 
 
 def line(result: Result, number: int, total: int) -> str:
@@ -73,6 +76,7 @@ def as_json(report: Report) -> str:
             "device": report.device,
             "soc_name": report.soc_name,
             "libraries": list(report.libraries),
+            "revision": report.revision,
             "versions": {
                 "aclnn_kvcache": __version__,
                 "cann": report.cann_version,
@@ -90,19 +94,22 @@ def as_json(report: Report) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """One suite per operator; a run that could not start is a suite with one error."""
+    """One suite per operator and revision; a run that could not start is a suite with one error."""
     root = ElementTree.Element("testsuites")
-    for operator in dict.fromkeys(result.operator for result in report.results):
-        results = [result for result in report.results if result.operator == operator]
-        suite = _suite(root, f"aclnn-kvcache.{operator}", results, report)
+    kinds = [(result.operator, result.revision) for result in report.results]
+    for kind in dict.fromkeys(kinds):
+        results = [result for result, other in zip(report.results, kinds, strict=True) if other == kind]
+        operator, revision = kind
+        name = operator if revision == report.revision else f"{operator}.{revision}"
+        suite = _suite(root, f"aclnn-kvcache.{name}", results, report)
         for result in results:
             case = ElementTree.SubElement(
-                suite, "testcase", classname=f"{report.backend}.{operator}", name=f"{result.name}[seed={result.seed}]"
+                suite, "testcase", classname=f"{report.backend}.{name}", name=f"{result.name}[seed={result.seed}]"
             )
             case.set("time", f"{result.seconds:.3f}")
             if result.verdict != "pass":
-                kind = "failure" if result.verdict == "differ" else "error"
-                problem = ElementTree.SubElement(case, kind, message=(result.detail.splitlines() or [""])[0])
+                kind_of = "failure" if result.verdict == "differ" else "error"
+                problem = ElementTree.SubElement(case, kind_of, message=(result.detail.splitlines() or [""])[0])
                 problem.text = f"{result.detail}\nrerun: {result.rerun}"
     if report.error:
         suite = _suite(root, "aclnn-kvcache", [], report)

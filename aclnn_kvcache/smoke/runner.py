@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.errors import KvCacheError, SynchronizeTimeoutError
 from aclnn_kvcache.session import Session
 from aclnn_kvcache.smoke.cases import CASES
@@ -31,6 +32,8 @@ class Result(NamedTuple):
     seconds: float
     rerun: str
     """The command that repeats this case alone."""
+    revision: str = ""
+    """Of the fused operator, where the caller knows it."""
 
 
 def run_cases(
@@ -72,10 +75,9 @@ def _run_case(session: Session, name: str, seed: int, remaining: Callable[[], fl
 
 def _compare(prepared: Prepared, actual: Arrays) -> Iterator[tuple[str, Comparison]]:
     """By storage array and returned array; what lies between the rows of a view is held to every byte in any case."""
-    for base, expected in prepared.expected.items():
-        before = prepared.before.get(base)
-        yield base, compare(actual[base], expected, prepared.rules.get(base, "exact"), before=before)
-        if before is not None and (gaps := prepared.gaps(base)).any():
+    yield from compare_results(actual, prepared.expected, prepared.before, prepared.rules, prepared.scales)
+    for base, before in prepared.before.items():
+        if (gaps := prepared.gaps(base)).any():
             yield f"{base}, gaps", compare(actual[base][gaps], before[gaps])
 
 
@@ -84,7 +86,7 @@ def _call_on_host(
 ) -> Arrays:
     bases = {name: base.copy() for name, base in prepared.before.items()}
     returned = method(**prepared.arguments(bases), **prepared.options)
-    return {**bases, **dict(zip(prepared.returned, returned or (), strict=True))}
+    return {**bases, **_made(prepared, returned)}
 
 
 def _call_on_device(
@@ -96,10 +98,16 @@ def _call_on_device(
             bases[name] = session.array(base)
             cleanup.callback(bases[name].close)
         returned = method(**prepared.arguments(bases), **prepared.options)
-        bases.update(zip(prepared.returned, returned or (), strict=True))
+        bases.update(_made(prepared, returned))
         try:
             session.stream.synchronize(max(remaining(), 0))
         except SynchronizeTimeoutError:
             session.abandon()  # closing the arrays would wait for the work
             raise
         return {name: base.numpy() for name, base in bases.items()}
+
+
+def _made(prepared: Prepared, returned: Any) -> dict[str, Any]:
+    """What the call returned, without what it has not in its scene."""
+    made = dict(zip(prepared.returned, returned or (), strict=True))
+    return {name: array for name, array in made.items() if array is not None}

@@ -72,6 +72,7 @@ class ScatterCase(NamedTuple):
     on_host: bool = False
     """Called with NumPy arrays instead of device arrays."""
     operator: str = "scatter_pa_kv_cache_with_k_scale"
+    revisions: str = "ABC"
 
     def prepare(self, rng: np.random.Generator) -> Prepared:
         """Random bytes in every storage array; what must come out is the oracle's."""

@@ -120,8 +120,9 @@ import ml_dtypes
 import numpy as np
 import aclnn_kvcache as kv
 LIB = os.environ["REVISION_FAKES_LIB"]
+FP8, INT8, BF16, E8M0 = ml_dtypes.float8_e4m3fn, np.int8, ml_dtypes.bfloat16, ml_dtypes.float8_e8m0fnu
 DTYPES = {name: np.float32 for name in ("q_gamma", "k_gamma", "cos_sin", "k_scale_cache", "v_scale", "q_scale")}
-DTYPES |= {name: np.int32 for name in ("slot_mapping", "query_start_loc", "seq_lens")}
+DTYPES |= {name: np.int32 for name in ("slot_mapping", "query_start_loc", "seq_lens", "mrope_position")}
 DTYPES |= {name: ml_dtypes.float8_e4m3fn for name in ("k_cache", "v_cache", "q_out")}
 DTYPES |= {name: ml_dtypes.bfloat16 for name in ("qkv", "rotation")}
 def answer(**facts): print(json.dumps(facts))
@@ -140,6 +141,34 @@ def call(session, heads=(16, 2, 2), **options):
     given["q_out"], given["q_scale"] = session.qkv_rms_norm_rope_cache_with_k_scale(**given, **options)
     session.stream.synchronize()
     return {name: array.ptr for name, array in given.items()}
+SCENES = {
+    "M-RoPE": (
+        dict(query_start_loc=None, seq_lens=None, mrope_position=(5, 3), v_scale=(2, 128)),
+        dict(k_cache=INT8),
+        dict(mrope_section=(11, 20, 20), q_quant_mode="NoQuant"),
+    ),
+    "Mx": (
+        dict(query_start_loc=None, seq_lens=None, rotation=None, mrope_position=(5, 3), v_scale=(2, 128),
+             k_scale_cache=(3, 2, 4, 4)),
+        dict(k_scale_cache=E8M0),
+        dict(mrope_section=[24, 20, 20], q_quant_mode="Mx", k_quant_mode="Mx"),
+    ),
+}
+def call_scene(session, scene, place="device", **options):
+    "One call of M-RoPE or Mx; where its arrays are, and shape and dtype of what it made."
+    changed, dtypes, modes = SCENES[scene]
+    wanted = {**shapes(), **changed}
+    given = {name: shape and np.zeros(shape, {**DTYPES, **dtypes}[name]) for name, shape in wanted.items()}
+    given["slot_mapping"] = np.arange(5, dtype=np.int32)
+    if place == "device":
+        given = {name: None if array is None else session.array(array) for name, array in given.items()}
+    options = {"head_nums": (16, 2, 2), "layout_q_out": "TND", "epsilon": 3e-5, **modes, **options}
+    made = dict(zip(("q_out", "q_scale"), session.qkv_rms_norm_rope_cache_with_k_scale(**given, **options)))
+    session.stream.synchronize()
+    addresses = {name: array.ptr for name, array in {**given, **made}.items() if array is not None} \
+        if place == "device" else {}
+    facts = {name: array is not None and [list(array.shape), array.dtype.name] for name, array in made.items()}
+    return {"addresses": addresses, "made": facts}
 def error_of(act):
     try: return {"type": "none", "text": repr(act())}
     except kv.KvCacheError as error:
@@ -156,6 +185,7 @@ def environment(root: Path, folder: Path, **environ: str) -> dict[str, str]:
         if not name.startswith(("ASCEND", "ACLNN_KVCACHE_")) and name != "LD_LIBRARY_PATH"
     }
     fakes = {"REVISION_FAKES_LIB": str(folder), "REVISION_FAKES_RECORD": str(root / "record")}
+    fakes["ACLSIM_CHECK"] = "none"  # which would say that nobody wrote a fake's results
     return {**kept, **fakes, **environ}
 
 

@@ -32,11 +32,7 @@ from revision_fakes import (
 FUSED, SCATTERING = f"{QKV}GetWorkspaceSize", f"{SCATTER}GetWorkspaceSize"
 FUNCTIONS = {FUSED, QKV, SCATTERING, SCATTER}
 NEVER_CHANGED = "the header of this package; the function has had one argument list in all known releases"
-POSITION = "mropePositionOptional (aclTensor *) is theirs alone and gets NULL"
-SECTION = "mropeSectionOptional (aclIntArray *) is theirs alone and gets NULL"
-Q_MODE = 'qQuantMode (char *) is theirs alone and gets "PerTokenPerHead"'
-K_MODE = 'kQuantMode (char *) is theirs alone and gets "PerTokenPerHead"'
-DIFFERENCES = {"A": [], "B": [POSITION, SECTION, Q_MODE], "C": [POSITION, SECTION, Q_MODE, K_MODE]}
+FIELDS = {"name", "library", "prototype", "source", "differences", "missing", "error", "revision"}
 
 
 def abi(*words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -57,7 +53,8 @@ def document(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str,
     assert (read["schema"], read["command"], read["error"], read["exit_code"]) == (1, "abi", "", code)
     assert {function["name"] for function in read["functions"]} == FUNCTIONS
     for function in read["functions"]:
-        assert set(function) == {"name", "library", "prototype", "source", "differences", "missing", "error"}
+        assert set(function) == FIELDS
+        assert function["revision"] is None or function["name"] == FUSED
     return read
 
 
@@ -82,6 +79,7 @@ def test_json_on_the_simulator() -> None:
         assert function["source"].startswith(f"the installed header {folder.parent}/include/aclnnop/aclnn_")
         assert (function["differences"], function["missing"], function["error"]) == ([], False, "")
     assert by_name(read)[FUSED]["prototype"] == spelled(QKV, A)
+    assert by_name(read)[FUSED]["revision"] == "A"
     assert by_name(read)[QKV]["prototype"] == f"aclnnStatus {QKV}({PHASE_2})"
 
 
@@ -92,7 +90,8 @@ def test_text_on_the_simulator() -> None:
     assert first == "backend  simulator"
     assert {block.splitlines()[0] for block in blocks} == FUNCTIONS
     for block in blocks:
-        _, library, source, in_force, differs = block.splitlines()
+        name, library, source, *revision, in_force, differs = block.splitlines()
+        assert revision == (["  revision   A"] if name == FUSED else [])
         assert library == f"  library    {simulated() / 'libopapi.so'}"
         assert source.startswith("  source     the installed header /")
         assert in_force.startswith(f"  in force   aclnnStatus {block.splitlines()[0]}(")
@@ -113,9 +112,10 @@ def test_each_revision(tmp_path: Path, revision: str, how: str) -> None:
         "library": str(folder / "libopapi.so"),
         "prototype": spelled(QKV, parameters),
         "source": header if how == "header" else f"revision {revision!r}, as stated",
-        "differences": DIFFERENCES[revision],
+        "differences": [],
         "missing": False,
         "error": "",
+        "revision": revision,
     }
     assert functions[QKV]["source"] == (header if how == "header" else NEVER_CHANGED)
     assert (functions[SCATTERING]["source"], functions[SCATTERING]["differences"]) == (NEVER_CHANGED, [])
@@ -125,9 +125,17 @@ def test_text_of_another_revision(tmp_path: Path) -> None:
     done = on(tmp_path, install(tmp_path, B, declarations(QKV, B)))
     assert (done.returncode, done.stderr) == (0, "")
     [block] = [block for block in done.stdout.split("\n\n") if block.startswith(f"{FUSED}\n")]
-    assert [line for line in block.splitlines() if line.startswith("  differs")] == [
-        f"  differs    {difference}" for difference in DIFFERENCES["B"]
+    assert [line for line in block.splitlines() if line.startswith(("  revision", "  differs"))] == [
+        "  revision   B",
+        "  differs    nothing",
     ]
+
+
+def test_an_argument_that_is_theirs_alone_is_a_difference(tmp_path: Path) -> None:
+    parameters = B.replace("float epsilon,", "float epsilon, const aclTensor *sinksOptional,")
+    function = by_name(document(on(tmp_path, install(tmp_path, parameters, declarations(QKV, parameters)), "--json")))
+    assert function[FUSED]["differences"] == ["sinksOptional (aclTensor *) is theirs alone and gets NULL"]
+    assert function[FUSED]["revision"] == "B"
 
 
 def test_another_order_is_a_difference(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SURROUNDINGS = {
     "backend",
     "soc_name",
     "cann_version",
+    "revision",
     "libraries",
     "machine",
     "processor",
@@ -78,10 +79,26 @@ def test_the_report_has_every_figure_with_its_baseline_and_its_surroundings() ->
                 assert 0 < sample["lowest"] <= sample["median"]
 
 
+def test_kernels_are_measured_in_every_scene_of_the_revision() -> None:
+    done = bench("--json", "--only", "kernel", "--repeats", "2", "--qkv-abi", "C")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["surroundings"]["revision"] == "C"
+    names = [item["name"] for item in document["figures"]]
+    assert names[:4] == list(FIGURES)[9:13]
+    assert names[4:] == [
+        "fused kernel in M-RoPE against oracle",
+        "device time of fused operator in M-RoPE",
+        "fused kernel in Mx against oracle",
+        "device time of fused operator in Mx",
+    ]
+    assert all(math.isfinite(item["value"]) for item in document["figures"])
+
+
 def test_parts_can_be_chosen_and_the_text_names_the_backend() -> None:
     done = bench("--only", "import", "--repeats", "2")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("backend simulator, Ascend950PR_9599, CANN 9.1.0\n")
+    assert done.stdout.startswith("backend simulator, Ascend950PR_9599, CANN 9.1.0, revision A of the fused operator\n")
     assert "import " in done.stdout
     assert "launch" not in done.stdout
 

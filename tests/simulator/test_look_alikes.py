@@ -15,12 +15,12 @@ import pytest
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
-from aclnn_kvcache.rules import qkv_call
+from aclnn_kvcache.rules import qkv_revision_a
 from aclnn_kvcache.rules import scatter_pa_kv_cache_with_k_scale as scatter_rules
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
 QKV, SCATTER = good_calls.QKV, good_calls.SCATTER
-ALLOWED = {SCATTER: scatter_rules.DTYPES, QKV: qkv_call.DTYPES}
+ALLOWED = {SCATTER: scatter_rules.DTYPES, QKV: qkv_revision_a.ALL_DTYPES}
 Array = np.ndarray[Any, Any]
 
 
@@ -319,7 +319,7 @@ def test_a_matrix_is_an_array_of_two_axes(session: kv.Session) -> None:
     assert snapshot(call) == snapshot(plain)
 
 
-NOT_OF_CANN = ["float8_e4m3", "float8_e4m3fnuz", "float8_e8m0fnu", "V1", ">f4", "O", "S1", "U1", "M8[s]", [("a", "u1")]]
+NOT_OF_CANN = ["float8_e4m3", "float8_e4m3fnuz", "V1", ">f4", "O", "S1", "U1", "M8[s]", [("a", "u1")]]
 
 
 @pytest.mark.parametrize("dtype", NOT_OF_CANN, ids=str)

@@ -22,7 +22,7 @@ from aclnn_kvcache.bundle.reading import read_bundle
 from aclnn_kvcache.cli import main
 from aclnn_kvcache.native.library import load
 from aclnn_kvcache.replay.repro import program
-from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.cases import CASES, names_of
 from aclnn_kvcache.smoke.runner import run_cases
 
 INCLUDE = Path(kv.__file__).parent / "include"
@@ -50,7 +50,7 @@ def recorded(sim: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     folder = tmp_path_factory.mktemp("calls")
     found: dict[str, Path] = {}
     with kv.Session("simulator", record=folder) as session:
-        for name in (*CASES, *FAILING):
+        for name in (*names_of("A"), *FAILING):
             before = set(folder.iterdir())
             if name in CASES:
                 (result,) = run_cases(session, [name], 0, lambda: 100.0, "")
@@ -83,7 +83,7 @@ def replayed(command: Command, bundle: Path, exit_code: int) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", names_of("A"))
 def test_every_smoke_case_replays_byte_by_byte(
     command: Command,
     recorded: dict[str, Path],
@@ -411,14 +411,21 @@ def test_other_revisions_have_their_own_argument_list(recorded: dict[str, Path],
         "text",
         "text",
         "number",
-        "null",
-        "text",
-        "text",
+        *["null"] * 3,
         *["tensor"] * 2,
     ]
-    assert "b'PerTokenPerHead'" in arguments[-3]
-    text = program(read_bundle(bundle), "c")
-    assert text.count('(char *)"PerTokenPerHead"') == 2
+
+    def state(document: dict[str, Any]) -> None:
+        document["prototype"].update(revision="B")
+        document["attributes"].update(mrope_section=[1, 2, 3], q_quant_mode="PerTokenPerHead")
+
+    text = program(read_bundle(copied(recorded["qkv-host"], tmp_path / "b", state)), "c")
+    call = text[text.index("GetWorkspaceSize(\n") :].split("workspaceSize")[0].splitlines()[1:-1]
+    assert len(call) == 23 - 2
+    assert [line.strip() for line in call[-4:-2]] == [
+        "Integers(3, (const int64_t[]){1, 2, 3}),",
+        '(char *)"PerTokenPerHead",',
+    ]
 
 
 def test_numbers_of_all_kinds(command: Command, recorded: dict[str, Path], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from revision_fakes import (
 )
 
 VARIABLE = "ACLNN_KVCACHE_QKV_ABI"
-FLOAT, INT32, BF16, E4M3FN = 0, 3, 27, 36
+FLOAT, INT8, INT32, BF16, E4M3FN, E8M0 = 0, 2, 3, 27, 36, 37
 TENSORS: dict[str, tuple[str, list[int], int]] = {
     "qkv": ("qkv", [5, 20, 128], BF16),
     "qGamma": ("q_gamma", [128], FLOAT),
@@ -46,13 +46,32 @@ TENSORS: dict[str, tuple[str, list[int], int]] = {
 }
 """Parameters of the C function, without suffixes: the argument of ours, its shape and its dtype in CANN's numbers."""
 
-THEIRS = {
-    "mropePosition": None,
-    "mropeSection": None,
-    "qQuantMode": "PerTokenPerHead",
-    "kQuantMode": "PerTokenPerHead",
-}
+THEIRS = {"mropePosition": None, "mropeSection": None, "qQuantMode": None, "kQuantMode": None}
 """What the parameters that only B and C have must get for a plain RoPE call."""
+
+POSITIONED = {"queryStartLoc": None, "seqLens": None, "layoutQOut": "TND"}
+SCENES: dict[str, tuple[dict[str, tuple[list[int], int]], dict[str, Any]]] = {
+    "M-RoPE": (
+        {
+            "mropePosition": ([5, 3], INT32),
+            "kCache": ([3, 2, 4, 128], INT8),
+            "vScale": ([2, 128], FLOAT),
+            "qOut": ([5, 16, 128], BF16),
+        },
+        {**POSITIONED, "mropeSection": [11, 20, 20], "qQuantMode": "NoQuant", "kQuantMode": None, "qScale": None},
+    ),
+    "Mx": (
+        {
+            "mropePosition": ([5, 3], INT32),
+            "kScaleCache": ([3, 2, 4, 4], E8M0),
+            "vScale": ([2, 128], FLOAT),
+            "qOut": ([5, 16, 128], E4M3FN),
+            "qScale": ([5, 16, 4], E8M0),
+        },
+        {**POSITIONED, "mropeSection": [24, 20, 20], "qQuantMode": "Mx", "kQuantMode": "Mx", "rotation": None},
+    ),
+}
+"""Of the other scenes the tensors and the values that differ from a plain RoPE call."""
 
 CALL = "with opened() as session: answer(**call(session))"
 
@@ -63,8 +82,10 @@ def plain(name: str) -> str:
 
 def expected(parameters: str, addresses: dict[str, int], **others: Any) -> dict[str, Any]:
     """What a fake with these parameters must get in a call with arrays at these addresses; by parameter."""
-    assert len(set(addresses.values())) == len(TENSORS)
-    values = {name: seen(addresses[ours], shape, dtype) for name, (ours, shape, dtype) in TENSORS.items()}
+    assert len(set(addresses.values())) == len(addresses)
+    values = {
+        name: seen(addresses[ours], shape, dtype) for name, (ours, shape, dtype) in TENSORS.items() if ours in addresses
+    }
     values |= {"headNums": [16, 2, 2], "layoutQkv": "TND", "layoutQOut": "NTD", "epsilon": float(np.float32(3e-5))}
     values |= {**THEIRS, **others}
     return {name: values[plain(name)] for name in names(parameters) if name not in ("workspaceSize", "executor")}
@@ -153,6 +174,96 @@ def test_layouts_left_to_their_defaults(tmp_path: Path, revision: str, layouts: 
     assert_passed(tmp_path, REVISIONS[revision], run(tmp_path, folder, code), **passed)
 
 
+# --- M-RoPE and Mx
+
+
+MADE = {
+    "M-RoPE": {"q_out": [[5, 16, 128], "bfloat16"], "q_scale": False},
+    "Mx": {"q_out": [[5, 16, 128], "float8_e4m3fn"], "q_scale": [[5, 16, 4], "float8_e8m0fnu"]},
+}
+HAVE = [("B", "M-RoPE"), ("C", "M-RoPE"), ("C", "Mx")]
+HOW = ["header", "argument", "environment"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("revision", "scene"), HAVE)
+def test_every_argument_of_the_other_scenes(tmp_path: Path, revision: str, scene: str, how: str) -> None:
+    parameters = REVISIONS[revision]
+    folder = install(tmp_path, parameters, declarations(QKV, parameters) if how == "header" else None)
+    statement = f"qkv_abi={revision!r}" if how == "argument" else ""
+    code = f"with opened({statement}) as session: answer(**call_scene(session, {scene!r}), abi=session.qkv_abi)"
+    facts = run(tmp_path, folder, code, **({VARIABLE: revision} if how == "environment" else {}))
+    tensors, values = SCENES[scene]
+    ours = {name: TENSORS[name][0] if name in TENSORS else "mrope_position" for name in tensors}
+    others = {name: seen(facts["addresses"][ours[name]], *tensors[name]) for name in tensors}
+    assert_passed(tmp_path, parameters, facts["addresses"], **{**others, **values})
+    assert (facts["made"], facts["abi"]) == (MADE[scene], revision)
+
+
+@pytest.mark.parametrize(("revision", "scene"), HAVE)
+def test_the_other_scenes_with_arrays_on_the_host(tmp_path: Path, revision: str, scene: str) -> None:
+    code = f"with opened(qkv_abi={revision!r}) as session: answer(**call_scene(session, {scene!r}, 'host'))"
+    facts = run(tmp_path, install(tmp_path, REVISIONS[revision]), code)
+    assert facts["made"] == MADE[scene]
+    arguments = recorded(tmp_path)[0]["arguments"]
+    tensors, values = SCENES[scene]
+    found = {plain(name): value for name, value in arguments.items()}
+    assert {name: found[name] for name in values if name in found} == {n: v for n, v in values.items() if n in found}
+    assert {name: (found[name]["shape"], found[name]["dtype"]) for name in tensors} == tensors
+
+
+@pytest.mark.parametrize("revision", ["B", "C"])
+def test_modes_arrive_as_they_are_given(tmp_path: Path, revision: str) -> None:
+    modes = {"qQuantMode": "PerTokenPerHead", "kQuantMode": ""}
+    folder = install(tmp_path, REVISIONS[revision])
+    code = f"""
+        with opened(qkv_abi={revision!r}) as session:
+            answer(**call(session, q_quant_mode="PerTokenPerHead", k_quant_mode="", mrope_section=()))
+    """
+    assert_passed(tmp_path, REVISIONS[revision], run(tmp_path, folder, code), **modes, mropeSection=[])
+
+
+@pytest.mark.parametrize(
+    ("revision", "scene", "text"),
+    [
+        ("A", "M-RoPE", "mrope_position must be None with revision A of the operator: it came with revision B"),
+        ("A", "Mx", "k_quant_mode must be None with revision A of the operator: it came with revision C"),
+        ("B", "Mx", "k_quant_mode must be None with revision B of the operator: it came with revision C"),
+    ],
+)
+def test_a_scene_that_a_revision_has_not(tmp_path: Path, revision: str, scene: str, text: str) -> None:
+    code = f"""
+        with opened(qkv_abi={revision!r}) as session:
+            answer(**error_of(lambda: call_scene(session, {scene!r})))
+    """
+    facts = run(tmp_path, install(tmp_path, REVISIONS[revision]), code)
+    assert recorded(tmp_path) == []
+    assert facts["type"] == "AclnnParameterError"
+    assert text in facts["text"]
+    assert f"revision {revision} of the operator is in force, by revision {revision!r}, as stated" in facts["text"]
+
+
+def test_token_major_caches_that_revision_c_does_not_take(tmp_path: Path) -> None:
+    folder = install(tmp_path, REVISIONS["C"])
+    code = """
+        def act():
+            with opened(qkv_abi="C") as session:
+                given = arrays(session)
+                for name in ("k_cache", "v_cache"):
+                    given[name] = session.array(np.zeros((3, 4, 2, 128), FP8)).transpose(0, 2, 1, 3)
+                session.qkv_rms_norm_rope_cache_with_k_scale(**given, head_nums=(16, 2, 2))
+        answer(**error_of(act))
+    """
+    facts = run(tmp_path, folder, code)
+    assert recorded(tmp_path) == []
+    assert (facts["type"], facts["status"], facts["arguments"]) == (
+        "AclnnParameterError",
+        161002,
+        ["k_cache", "v_cache"],
+    )
+    assert "revisions A and B of the operator take token-major caches, C does not" in facts["text"]
+
+
 # --- refusals, all before the operator is called
 
 
@@ -173,6 +284,20 @@ def test_without_header_and_statement_nothing_is_called(tmp_path: Path, revision
     assert error["type"] == "AbiMismatchError"
     for part in (f"{QKV}GetWorkspaceSize", "qkv_abi='A' or 'B' or 'C'", VARIABLE, str(tmp_path / "lib64/libopapi.so")):
         assert part in error["text"]
+
+
+def test_the_revision_of_a_session_is_unknown_where_nothing_tells_it(tmp_path: Path) -> None:
+    folder = install(tmp_path, A)
+    code = "with opened() as session: answer(**error_of(lambda: session.qkv_abi))"
+    error = run(tmp_path, folder, code)
+    assert error["type"] == "AbiMismatchError"
+    assert "State the revision: qkv_abi='A' or 'B' or 'C'" in error["text"]
+
+
+def test_a_session_without_the_operator_has_no_revision(tmp_path: Path) -> None:
+    folder = install(tmp_path, None)
+    code = "with opened(qkv_abi='B') as session: answer(**error_of(lambda: session.qkv_abi))"
+    assert run(tmp_path, folder, code)["type"] == "SymbolNotFoundError"
 
 
 @pytest.mark.parametrize(("stated", "installed"), [("A", "B"), ("A", "C"), ("B", "A"), ("B", "C"), ("C", "B")])
@@ -213,6 +338,7 @@ def test_a_statement_that_is_no_text_or_empty(tmp_path: Path, value: str) -> Non
     [
         ("A", "const aclTensor *sinks"),
         ("A", "double limitOptional"),
+        ("A", "const char *qQuantMode"),
         ("B", "int64_t blockMode"),
         ("B", "const char *vQuantMode"),
         ("C", "bool fastOptional"),

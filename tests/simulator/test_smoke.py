@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from aclnn_kvcache.smoke.cases import CASES
+from aclnn_kvcache.smoke.qkv_cases import QKV_CASES
 from aclnn_kvcache.smoke.scatter_cases import SCATTER_CASES, STORAGES
 
 KIND = {"right", "missing", "wrong", "stray", "untouched"}
@@ -37,7 +38,52 @@ def test_all_cases_pass_and_the_table_says_what_ran() -> None:
     assert lines[0] == "backend    simulator (simulated: no NPU is involved)"
     assert lines[1] == "device     0, Ascend950PR_9599"
     assert lines[2] == "CANN       9.1.0"
-    assert lines[-1] == f"{len(CASES)} cases on simulator: {len(CASES)} passed, 0 differ, 0 failed"
+    assert [line.split()[1] for line in lines if line.startswith("revision ")] == ["A,", "B,", "C,"]
+    total = len(SCATTER_CASES) + sum(len(case.revisions) for case in QKV_CASES.values())
+    assert lines[-1] == f"{total} cases on simulator: {total} passed, 0 differ, 0 failed"
+
+
+def test_each_scene_runs_on_the_revisions_that_have_it(tmp_path: Path) -> None:
+    target = tmp_path / "report.xml"
+    names = ("padding", "qkv-mha", "qkv-decode", "qkv-mrope-host", "qkv-mx")
+    words = [word for name in names for word in ("--case", name)]
+    document = json.loads(smoke("--backend", "simulator", "--json", "--junit", str(target), *words).stdout)
+    assert (document["revision"], document["exit_code"]) == ("A", 0)
+    ran = [(case["name"], case["revision"], case["verdict"]) for case in document["cases"]]
+    on_a = [(name, "A", "pass") for name in names[:3]]
+    on_b = [(name, "B", "pass") for name in names[2:4]]
+    assert ran == [*on_a, *on_b, *((name, "C", "pass") for name in names[2:])]
+    assert document["cases"][-1]["rerun"].endswith("--backend simulator --device 0 --qkv-abi C --seed 0 --case qkv-mx")
+    suites = ElementTree.parse(target).getroot().findall("testsuite")
+    fused = f"aclnn-kvcache.{CASES['qkv-mx'].operator}"
+    assert [suite.get("name") for suite in suites[1:]] == [fused, f"{fused}.B", f"{fused}.C"]
+
+
+def test_a_stated_revision_runs_alone() -> None:
+    document = json.loads(smoke("--backend", "simulator", "--json", "--qkv-abi", "C", "--case", "qkv-mx").stdout)
+    assert (document["revision"], [case["revision"] for case in document["cases"]]) == ("C", ["C"])
+    assert "rev_c" in document["libraries"][0]
+    result = smoke("--backend", "simulator", "--qkv-abi", "B", "--case", "decode", "--case", "qkv-mx")
+    assert result.returncode == 2
+    assert "--case: expected cases that revision B of the fused operator has, got qkv-mx (revision C)" in result.stderr
+
+
+FAIL_ON_B = """
+import subprocess
+real = subprocess.run
+def run(command, **options):
+    broken = "import os; os._exit(9)" if "B" in command else None
+    return real([sys.executable, "-c", broken] if broken else command, **options)
+subprocess.run = run
+"""
+
+
+def test_a_revision_whose_process_dies_is_a_failure_of_the_run() -> None:
+    result = patched(FAIL_ON_B, "--backend", "simulator", "--case", "qkv-mrope", "--json")
+    document = json.loads(result.stdout)
+    assert (result.returncode, document["exit_code"]) == (4, 4)
+    assert document["error"] == "the process for revision B ended with 9"
+    assert [(case["revision"], case["verdict"]) for case in document["cases"]] == [("C", "pass")]
 
 
 def test_json_is_one_document() -> None:
@@ -182,7 +228,9 @@ def test_the_list_in_json() -> None:
         "command": "smoke",
         "exit_code": 0,
     }
-    assert [case["name"] for case in document["cases"]] == list(CASES)
+    assert [(case["name"], case["revisions"]) for case in document["cases"]] == [
+        (name, case.revisions) for name, case in CASES.items()
+    ]
     assert {case["name"]: case["operator"] for case in document["cases"]}["qkv-decode"] == CASES["qkv-decode"].operator
 
 

@@ -164,7 +164,8 @@ def test_an_empty_folder_is_no_library(tmp_path: Path) -> None:
 
 
 def test_an_argument_list_that_contradicts_the_header_is_refused() -> None:
-    lines = failing("fused()", ACLNN_KVCACHE_QKV_ABI="B")
+    folder = str(libraries() / "rev_c")
+    lines = failing("fused()", ACLNN_KVCACHE_LIB_DIR=folder, ACLNN_KVCACHE_QKV_ABI="B")
     assert lines[0].startswith("aclnn_kvcache.errors.AbiMismatchError: ")
     assert "revision 'B' was stated, but the header installed" in lines[0]
     assert any("Drop the statement or correct the installation" in line for line in lines)

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Good calls of both operators as TensorSpecs, to be changed in one place and checked."""
 
+import math
+
+import ml_dtypes
+import numpy as np
+
 from aclnn_kvcache import TensorSpec
+from aclnn_kvcache.dtypes import dtype_of
+from aclnn_kvcache.layout import dense_strides
 
 SCATTER = "scatter_pa_kv_cache_with_k_scale"
 QKV = "qkv_rms_norm_rope_cache_with_k_scale"
@@ -45,4 +52,51 @@ def qkv(T=5, heads=(4, 2, 2), batches=3, B=4, S=8, table=16, layout_qkv="TND", l
     }
 
 
+def rope(heads=(16, 2, 2), **changes):
+    """As every revision takes it."""
+    return qkv(heads=heads, **changes)
+
+
+def mrope(T=5, heads=(16, 2, 2), layout_q_out="TND", **changes):
+    call = qkv(T=T, heads=heads, layout_q_out=layout_q_out)
+    return {
+        **call,
+        **dict.fromkeys(("query_start_loc", "seq_lens", "q_scale")),
+        "k_cache": call["k_cache"]._replace(dtype=np.dtype(np.int8)),
+        "q_out": call["q_out"]._replace(dtype=np.dtype(ml_dtypes.bfloat16)),
+        "v_scale": TensorSpec((heads[2], 128), "float32"),
+        "mrope_position": TensorSpec((T, 3), "int32"),
+        "mrope_section": (24, 20, 20),
+        "q_quant_mode": "NoQuant",
+        **changes,
+    }
+
+
+def mx(T=5, heads=(16, 2, 2), B=4, S=8, layout_q_out="TND", **changes):
+    call = qkv(T=T, heads=heads, B=B, S=S, layout_q_out=layout_q_out)
+    return {
+        **mrope(T, heads, layout_q_out),
+        **{name: call[name] for name in ("k_cache", "v_cache", "q_out")},
+        "k_scale_cache": TensorSpec((B, heads[1], S, 4), "FLOAT8_E8M0"),
+        "q_scale": TensorSpec((*call["q_out"].shape[:2], 4), "FLOAT8_E8M0"),
+        "rotation": None,
+        "q_quant_mode": "Mx",
+        "k_quant_mode": "Mx",
+        **changes,
+    }
+
+
+SCENES = {"A": (qkv,), "B": (rope, mrope), "C": (rope, mrope, mx)}
+"""Calls that a revision takes."""
+
 GOOD = {SCATTER: scatter, QKV: qkv}
+
+
+def respecified(call, name, **fields):
+    """The call with some fields of one spec changed; a changed shape is dense again."""
+    if "shape" in fields:
+        shape = fields["shape"]
+        fields = {"strides": dense_strides(shape), "storage": math.prod(shape), **fields}
+    if "dtype" in fields:
+        fields["dtype"] = dtype_of(fields["dtype"])
+    return {**call, name: call[name]._replace(**fields)}

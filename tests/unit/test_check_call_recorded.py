@@ -4,24 +4,16 @@
 What is wrong though CANN does not look is worked out here from the recorded line, with other means than the rules'.
 """
 
-import gzip
-import json
 import math
-import re
-from pathlib import Path
 
-import numpy as np
 import pytest
+from recorded_calls import DEFINED, PRIVATE, Line, arguments_of, ours, recorded_calls
 
-from aclnn_kvcache import TensorSpec, check_call
+from aclnn_kvcache import check_call
 from aclnn_kvcache.preflight import predict
 from aclnn_kvcache.rules.contracts import CONTRACTS
 
-DATA = Path(__file__).parents[1] / "data"
 OPERATORS = {"scatter": "scatter_pa_kv_cache_with_k_scale", "qkv": "qkv_rms_norm_rope_cache_with_k_scale"}
-
-# What CANN's messages call by other names than those of tensors.
-ABOUT = {"D": "qkv", "Nk": "head_nums", "Nv": "head_nums", "Nq+Nk": "head_nums", "Nq+Nk+Nv": "head_nums"}
 
 SCATTER_RANKS = {"key": 3, "value": 3, "key_cache": 4, "value_cache": 4}
 VIEWS = ("key", "value", "key_cache", "value_cache", "key_scale_cache", "key_scale")
@@ -32,79 +24,12 @@ WRITTEN = {
 EMPTY = 7
 """How many recorded calls take the short-cut of scatter."""
 
-DEFINED = {0, 1, 2, 16, 27, 30, 35, 47}
-PRIVATE = {3, 4, 12, 29, 32, 33, 50, 51, 52, 53, 54}
-
-
-def ours(name):
-    """This package's name: keyCacheRef is key_cache, rotationOptional is rotation."""
-    short = re.sub("(Ref|Optional)$", "", name)
-    return ABOUT.get(name) or re.sub("(?<=[a-z])(?=[A-Z])", "_", short).lower().replace("_qout", "_q_out")
-
 
 def recorded(operator):
-    with gzip.open(DATA / f"phase1_rev_a_{operator}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    # check_call knows no out-parameters.
-    return [row for row in rows if not row["attrs"].keys() & {"nullWorkspaceSize", "nullExecutor"}]
+    return recorded_calls(f"phase1_rev_a_{operator}")
 
 
 CALLS = {operator: recorded(operator) for operator in OPERATORS}
-
-
-def arguments_of(call):
-    tensors = {
-        ours(name): tensor
-        and TensorSpec(
-            tensor["shape"], tensor["dtype"], tensor["strides"], tensor["offset"], tensor["storage"], tensor["format"]
-        )
-        for name, tensor in call["tensors"].items()
-    }
-    return {**tensors, **{ours(name): value for name, value in call["attrs"].items()}}
-
-
-class Line:
-    """A tensor of a recorded line."""
-
-    def __init__(self, tensor):
-        self.shape, self.offset, self.format = tensor["shape"], tensor["offset"], tensor["format"]
-        self.dense = tensor["strides"] is None
-        suffixes = [math.prod(max(extent, 1) for extent in self.shape[axis + 1 :]) for axis in range(len(self.shape))]
-        self.strides = suffixes if self.dense else tensor["strides"]
-        self.storage = math.prod(self.shape if tensor["storage"] is None else tensor["storage"])
-        self.filled = all(extent > 0 for extent in self.shape)
-
-    @property
-    def places(self):
-        """Where each element is."""
-        places = np.array([self.offset])
-        for extent, stride in zip(self.shape, self.strides, strict=True):
-            places = np.add.outer(places, np.arange(extent) * stride)
-        return places.ravel()
-
-    @property
-    def contiguous(self):
-        if self.dense or not self.filled:
-            return self.dense or 0 in self.shape
-        return bool((np.diff(self.places) == 1).all())
-
-    @property
-    def outside(self):
-        if not self.filled:
-            return False
-        if self.dense:
-            return self.offset < 0 or self.offset + math.prod(self.shape) > self.storage
-        return bool(self.places.min() < 0 or self.places.max() >= self.storage)
-
-    @property
-    def repeats(self):
-        if self.dense or not self.filled:
-            return False
-        places = self.places
-        return bool(np.bincount(places - places.min()).max() > 1)
-
-    def backwards(self):
-        return any(stride < 0 for stride in self.strides)
 
 
 def empty_call(tensors):

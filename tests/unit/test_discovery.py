@@ -269,3 +269,34 @@ def test_no_library_is_opened_and_nothing_under_the_working_directory_is_looked_
     for folder in folders("cann", None, environ):
         for candidate in operator_libraries(folder, environ):
             assert os.path.isabs(candidate.path) or not folder.path
+
+
+# --- the simulator's revisions
+
+
+@pytest.mark.parametrize(("revision", "inside"), [(None, ""), ("A", ""), ("B", "/rev_b"), ("C", "/rev_c")])
+def test_the_bundled_simulator_has_a_folder_for_each_revision(revision, inside):
+    package = Path(aclnn_kvcache.__path__[0])
+    bundled = [folder.path for folder in folders("simulator", None, {}, revision)]
+    assert bundled[0] == f"{package}/simulator/lib{inside}"
+    assert all(path.endswith(f"/simulator/lib{inside}") for path in bundled)
+
+
+def test_a_folder_named_by_our_variable_may_hold_the_revisions_inside(tmp_path):
+    environ = {"ACLNN_KVCACHE_LIB_DIR": str(tmp_path)}
+    (tmp_path / "rev_c").mkdir()
+    reason = "environment variable ACLNN_KVCACHE_LIB_DIR"
+    for backend, revision, path in (
+        ("simulator", "C", tmp_path / "rev_c"),
+        ("simulator", "B", tmp_path),  # which may be the folder of that revision itself
+        ("simulator", "A", tmp_path),
+        ("cann", "C", tmp_path),
+        ("auto", "C", tmp_path),
+    ):
+        assert folders(backend, None, environ, revision) == [Folder(str(path), reason, exclusive=True)]
+    assert folders("simulator", tmp_path, environ, "C")[0].path == str(tmp_path)
+
+
+@pytest.mark.parametrize("backend", ["auto", "cann"])
+def test_a_revision_changes_nothing_for_cann(backend):
+    assert folders(backend, None, EVERYTHING, "C") == folders(backend, None, EVERYTHING)

@@ -9,11 +9,14 @@ from aclnn_kvcache.dtypes import (
     BY_DTYPE,
     FP8_E4M3FN,
     FP8_E5M2,
+    FP8_E8M0,
+    INT8,
     TABLE,
     WITHOUT_DTYPE,
     dtype_named,
     dtype_of,
     hint_for,
+    is_one_of,
     name_of,
 )
 from aclnn_kvcache.native.prototypes import declarations
@@ -36,6 +39,7 @@ BYTES = {
     "BF16": 2,
     "FLOAT8_E5M2": 1,
     "FLOAT8_E4M3FN": 1,
+    "FLOAT8_E8M0": 1,
 }
 
 
@@ -63,6 +67,7 @@ def test_every_row_is_there_once():
         (ml_dtypes.bfloat16, "BF16", 27),
         (ml_dtypes.float8_e5m2, "FLOAT8_E5M2", 35),
         (ml_dtypes.float8_e4m3fn, "FLOAT8_E4M3FN", 36),
+        (ml_dtypes.float8_e8m0fnu, "FLOAT8_E8M0", 37),
     ],
 )
 def test_lookup_by_dtype(dtype, name, value):
@@ -137,7 +142,7 @@ OTHER_FP8 = (
 )
 def test_other_fp8_formats_get_hints_that_work(dtype):
     array = np.array([1, 0.5], np.float32).astype(getattr(ml_dtypes, dtype))
-    hint = hint_for(array.dtype, BY_DTYPE)
+    hint = hint_for(array.dtype, [FP8_E4M3FN])
     values, codes = (part.rpartition(" ")[0] for part in hint.partition(": ")[2].replace(" the", "").split(", "))
     scope = {"array": array, "ml_dtypes": ml_dtypes}
     assert eval(values.removesuffix(" converts"), scope).view("u1").tolist() == [0x38, 0x30]
@@ -154,6 +159,22 @@ def test_numbers_get_the_conversion_that_fits():
     assert hint_for(np.dtype(np.uint64), [int32, int64]) == "array.astype('int64') converts it"
     assert hint_for(np.dtype(np.float64), fp8).startswith("quantise it on purpose: array.astype(")
     assert hint_for(np.dtype(bool), [int32, int64]) == ""
+
+
+def test_a_type_without_arrays_is_none_of_those_with():
+    assert is_one_of(FP8_E8M0, [np.dtype("f4"), FP8_E8M0])
+    assert not is_one_of("HIFLOAT8", [FP8_E8M0])
+    assert not is_one_of(np.dtype("u1"), [FP8_E8M0])
+
+
+def test_raw_bytes_get_the_hint_that_makes_them_exponents():
+    array = np.array([0x7F, 0x80], "u1")
+    converted = eval(hint_for(array.dtype, [FP8_E8M0]).partition(": ")[2], {"array": array, "ml_dtypes": ml_dtypes})
+    assert converted.astype(np.float32).tolist() == [1, 2]
+
+
+def test_codes_of_one_byte_are_never_converted():
+    assert hint_for(FP8_E4M3FN, [INT8]) == hint_for(np.dtype("f4"), [FP8_E8M0]) == ""
 
 
 def test_no_fp8_hint_where_fp8_is_not_expected():

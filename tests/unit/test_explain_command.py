@@ -13,11 +13,11 @@ import pytest
 
 from aclnn_kvcache.cli import main
 from aclnn_kvcache.explain import plog
-from aclnn_kvcache.rules.contracts import CONTRACTS
+from aclnn_kvcache.rules.contracts import CONTRACTS, contract
 from aclnn_kvcache.rules.predict import RISKS
 
 LINE = "[ERROR] RUNTIME(7,python3):2026-08-01-10:11:12.123.456 [api.cc:12]34 rtX: error code is 507015\n"
-SCATTER = "scatter_pa_kv_cache_with_k_scale"
+SCATTER, FUSED = "scatter_pa_kv_cache_with_k_scale", "qkv_rms_norm_rope_cache_with_k_scale"
 
 
 @pytest.fixture
@@ -322,6 +322,28 @@ def test_rules_in_json(run):
     assert row["answer"] == "161001 ACLNN_ERR_PARAM_NULLPTR"
     assert {risk["id"]: risk["arguments"] for risk in rules["risks"]}["whole_cache_copy.key_cache"] == ["key_cache"]
     assert {rule["answer"] for rule in rules["rules"] if not rule["status"]} == {"not checked by CANN"}
+
+
+@pytest.mark.parametrize("revision", ["B", "C"])
+def test_rules_of_a_revision(run, revision):
+    known = contract(FUSED, revision)
+    code, out, _ = run("--rules", FUSED, "--qkv-abi", revision)
+    first, *lines = out.splitlines()
+    assert code == 0
+    assert first == f"{known.api}, {FUSED}, revision {revision}: {len(known.rules)} rules, in CANN's order of checks"
+    assert [line.split()[0] for line in lines if line.startswith("  ")] == [rule.id for rule in known.rules]
+    document = json.loads(run("--rules", FUSED, "--qkv-abi", revision, "--json")[1])["rules"]
+    assert document["revision"] == revision
+    assert [rule["id"] for rule in document["rules"]] == [rule.id for rule in known.rules]
+    # Scatter has one table.
+    assert run("--rules", SCATTER, "--qkv-abi", revision) == run("--rules", SCATTER)
+
+
+def test_what_a_revision_has_not_stands_below_its_rules(run):
+    assert [run("--rules", FUSED, "--qkv-abi", revision)[1].splitlines()[-1] for revision in "AB"] == [
+        f"k_quant_mode must be None with revision {revision} of the operator: it came with revision C"
+        for revision in "AB"
+    ]
 
 
 def test_rules_of_an_operator_that_does_not_exist(run):

@@ -211,6 +211,43 @@ def test_loading_again_gives_the_same_object_also_through_a_link(tmp_path):
     assert run(f"a, b = map(lambda f: load('cann', f), {folders})\nanswer(same=a is b)") == {"same": True}
 
 
+def linked(folder, to, **operators):
+    """A folder that leads to another's libraries, but to operators of its own if a value is given for them."""
+    folder.mkdir(parents=True)
+    for name in ("libascendcl.so", "libnnopbase.so", "libopapi.so"):
+        if name != "libopapi.so" or not operators:
+            (folder / name).symlink_to(to / name)
+    if operators:
+        build(folder / "libopapi.so", OPERATOR, **operators)
+    return folder
+
+
+def test_other_operators_on_the_same_runtime_are_a_second_set(tmp_path):
+    a = simulator(tmp_path / "lib")
+    same, other = linked(tmp_path / "same", a), linked(tmp_path / "rev_c", a, value=99)
+    script = f"""
+first = load("simulator", {str(a)!r})
+answer(same=load("simulator", {str(same)!r}) is first, error=error_of(lambda: load("simulator", {str(other)!r})))
+"""
+    facts = run(script)
+    assert facts["same"] is True
+    name, text = facts["error"]
+    assert name == "LibraryConflictError"
+    assert text.startswith(f"{other} cannot be used: it shares {a / 'libascendcl.so'} with the set that this process")
+
+
+def test_a_revision_stated_before_chooses_the_simulator_s_folder(tmp_path):
+    simulator(tmp_path)
+    cann(tmp_path / "rev_c", extra=["aclsim_version"], value=3)
+    script = "answer(paths=[load('simulator', qkv_abi='C').paths[0], load('simulator').paths[0]])"
+    path = str(tmp_path / "rev_c" / "libascendcl.so")
+    assert run(script, ACLNN_KVCACHE_LIB_DIR=tmp_path) == {"paths": [path, path]}
+    script = "load('simulator')\nanswer(error=error_of(lambda: load('simulator', qkv_abi='C')))"
+    name, text = run(script, ACLNN_KVCACHE_LIB_DIR=tmp_path)["error"]
+    assert name == "LibraryConflictError"
+    assert str(tmp_path / "rev_c") in text
+
+
 def test_a_second_set_is_refused_and_both_are_named(tmp_path):
     first, second = cann(tmp_path / "a"), simulator(tmp_path / "b")
     script = f"load('auto', {str(first)!r})\nanswer(e=error_of(lambda: load('auto', {str(second)!r})))"

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-from good_calls import GOOD, QKV, SCATTER, qkv, scatter
+from good_calls import GOOD, QKV, SCATTER, qkv, respecified, scatter
 
 from aclnn_kvcache import check_call
-from aclnn_kvcache.layout import dense_strides
 from aclnn_kvcache.rules.contracts import CONTRACTS
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call
@@ -35,14 +34,8 @@ class Case(NamedTuple):
 
 
 def changed(operator, name, base=None, **fields):
-    """The good call (or ``base``) with some fields of one spec changed; a changed shape is dense again."""
-    call = GOOD[operator]() if base is None else base
-    if "shape" in fields:
-        shape = fields["shape"]
-        fields = {"strides": dense_strides(shape), "storage": math.prod(shape), **fields}
-    if isinstance(fields.get("dtype"), str):
-        fields["dtype"] = np.dtype(fields["dtype"])
-    return {**call, name: call[name]._replace(**fields)}
+    """The good call (or ``base``) with some fields of one spec changed."""
+    return respecified(GOOD[operator]() if base is None else base, name, **fields)
 
 
 def shared_cases(operator):
