@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import PHASE_1, Described, ExecutorConsumedError, KvCacheError
@@ -46,12 +45,9 @@ class Executor:
         self.consumed, self.is_repeatable = True, False
         self._size, self._made = ctypes.c_uint64(), ctypes.c_void_p()
         self._workspace, self._queue = ctypes.c_void_p(), ctypes.c_void_p()
-        types = getattr(device.library, operator + PHASE_1).argtypes
-        given = [ctype(value) for ctype, value in zip(types, arguments, strict=False)]
-        self._phase_1 = partial(
-            _untyped(device, operator + PHASE_1), *given, ctypes.byref(self._size), ctypes.byref(self._made)
-        )
-        self._phase_2 = partial(_untyped(device, operator), self._workspace, self._size, self._made, self._queue)
+        size, made = ctypes.byref(self._size), ctypes.byref(self._made)
+        self._phase_1 = device.library.prepare(operator + PHASE_1, *arguments, size, made)
+        self._phase_2 = device.library.prepare(operator, self._workspace, self._size, self._made, self._queue)
 
     @property
     def workspace_size(self) -> int:
@@ -112,12 +108,6 @@ class Executor:
         if not self.consumed and not self.device.closed:
             with suppress(KvCacheError):
                 self.close()
-
-
-def _untyped(device: Device, api: str) -> Callable[..., int]:
-    """The function as one that takes C objects as they are, which is faster than having each argument converted."""
-    address = ctypes.cast(getattr(device.library, api), ctypes.c_void_p).value
-    return ctypes.CFUNCTYPE(ctypes.c_int)(address or 0)
 
 
 class Repeated(NamedTuple):

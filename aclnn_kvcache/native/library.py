@@ -6,7 +6,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from aclnn_kvcache.errors import (
@@ -99,6 +100,25 @@ class Library:
                 _type(function, prototype)
                 self.__dict__[name] = function
             return self.__dict__[name]
+
+    def prepare(self, name: str, *arguments: Any) -> Callable[[], int]:
+        """A call of a function with these arguments, converted once: which is what costs most of a call.
+
+        What is a C object already, or a reference to one, stays that, and each call takes its value of then. Raises as
+        ``function`` does, ctypes.ArgumentError for what C does not take.
+        """
+        getattr(self, name)  # for what it raises
+        prototype = _declared(name)
+        values: Sequence[Any] = arguments
+        if prototype.header.startswith("aclnnop/"):
+            _, binding = self.binding(name)
+            prototype = binding.prototype
+            values = arguments if binding.is_ours else binding.arrange(arguments)
+        types = [parameter.ctype for parameter in prototype.parameters]
+        given = [_converted(value, ctype) for value, ctype in zip(values, types, strict=True)]
+        # Without argument types ctypes takes C objects as they are.
+        function = ctypes.CFUNCTYPE(prototype.result)((name, self.handle_of(name)))
+        return partial(function, *given)
 
     def home_of(self, name: str) -> str:
         """Path of the library that exports a function, empty if none does or our headers do not declare it."""
@@ -319,6 +339,10 @@ def _declared(name: str) -> Prototype:
 def _type(function: Any, prototype: Prototype) -> None:
     function.restype = prototype.result
     function.argtypes = [parameter.ctype for parameter in prototype.parameters]
+
+
+def _converted(value: Any, ctype: Any) -> Any:
+    return ctype(value) if value is None or isinstance(value, (bool, int, float, bytes)) else value
 
 
 def _rearranged(function: Any, binding: Binding) -> Any:
