@@ -4,16 +4,20 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "opapi/op_tensor.h"
 
-static void *resolve(uint64_t address, uint64_t bytes)
+static void *resolve(const op_operand_place *of, uint64_t address, uint64_t bytes)
 {
+    const uint64_t offset = address - of->window.start;
+
+    if (offset < of->window.bytes && bytes <= of->window.bytes - offset) {
+        return of->window.host + offset;
+    }
     return sim_memory_resolve((const void *)(uintptr_t)address, bytes);
 }
 
-bool device_read(uint64_t address, void *value, size_t bytes)
+bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes)
 {
-    const void *place = resolve(address, bytes);
+    const void *place = resolve(of, address, bytes);
 
     if (place == NULL) {
         return false;
@@ -22,9 +26,9 @@ bool device_read(uint64_t address, void *value, size_t bytes)
     return true;
 }
 
-bool device_write(uint64_t address, const void *value, size_t bytes)
+bool device_write(const op_operand_place *of, uint64_t address, const void *value, size_t bytes)
 {
-    void *place = resolve(address, bytes);
+    void *place = resolve(of, address, bytes);
 
     if (place == NULL) {
         return false;
@@ -34,10 +38,10 @@ bool device_write(uint64_t address, const void *value, size_t bytes)
 }
 
 /* Source and target may be the same memory: nothing forbids a key that is a slice of the cache. */
-static bool move_block(uint64_t to, uint64_t from, uint64_t bytes)
+static bool move_block(device_run to, device_run from, uint64_t offset, uint64_t bytes)
 {
-    const void *source = resolve(from, bytes);
-    void *target = resolve(to, bytes);
+    const void *source = resolve(from.of, from.address + offset * from.step, bytes);
+    void *target = resolve(to.of, to.address + offset * to.step, bytes);
 
     if (source == NULL || target == NULL) {
         return false;
@@ -46,16 +50,18 @@ static bool move_block(uint64_t to, uint64_t from, uint64_t bytes)
     return true;
 }
 
-bool device_move(device_run to, device_run from, uint64_t count, size_t item_bytes)
+bool device_move(device_run to, device_run from, uint64_t count)
 {
+    const size_t item_bytes = from.of->item_bytes;
+
     if (count == 0) {
         return true;
     }
     if (count == 1 || (to.step == item_bytes && from.step == item_bytes)) {
-        return move_block(to.address, from.address, count * item_bytes);
+        return move_block(to, from, 0, count * item_bytes);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!move_block(to.address + i * to.step, from.address + i * from.step, item_bytes)) {
+        if (!move_block(to, from, i, item_bytes)) {
             return false;
         }
     }
@@ -63,26 +69,27 @@ bool device_move(device_run to, device_run from, uint64_t count, size_t item_byt
 }
 
 typedef struct {
-    const sim_tensor *view;
-    size_t item_bytes;
+    const op_operand_place *view;
+    const op_operand_place *dense;
     bool into_dense;
-    uint64_t dense; /* address of the next dense element */
+    uint64_t next; /* address of the next dense element */
 } view_walk;
 
 /* Walks the axes from this one on; the last axis is one run. */
 static bool walk(view_walk *state, uint64_t axis, uint64_t address)
 {
-    const bool is_run = axis + 1 >= state->view->rank;
-    const uint64_t step = axis < state->view->rank ? (uint64_t)state->view->strides[axis] * state->item_bytes : 0;
-    const int64_t extent = axis < state->view->rank ? state->view->dims[axis] : 1;
+    const sim_tensor *tensor = state->view->view;
+    const size_t item_bytes = state->view->item_bytes;
+    const bool is_run = axis + 1 >= tensor->rank;
+    const uint64_t step = axis < tensor->rank ? state->view->strides[axis] * item_bytes : 0;
+    const int64_t extent = axis < tensor->rank ? tensor->dims[axis] : 1;
 
     if (is_run) {
         const uint64_t count = extent > 0 ? (uint64_t)extent : 0;
-        const device_run in_view = {address, step};
-        const device_run in_dense = {state->dense, state->item_bytes};
-        state->dense += count * state->item_bytes;
-        return state->into_dense ? device_move(in_dense, in_view, count, state->item_bytes)
-                                 : device_move(in_view, in_dense, count, state->item_bytes);
+        const device_run in_view = {state->view, address, step};
+        const device_run in_dense = {state->dense, state->next, item_bytes};
+        state->next += count * item_bytes;
+        return state->into_dense ? device_move(in_dense, in_view, count) : device_move(in_view, in_dense, count);
     }
     for (int64_t i = 0; i < extent; i++) {
         if (!walk(state, axis + 1, address + (uint64_t)i * step)) {
@@ -92,16 +99,16 @@ static bool walk(view_walk *state, uint64_t axis, uint64_t address)
     return true;
 }
 
-bool device_view_to_dense(const sim_tensor *view, uint64_t view_start, uint64_t dense_start)
+bool device_view_to_dense(const op_operand_place *view, const op_operand_place *dense)
 {
-    view_walk state = {view, op_tensor_item_bytes(view), true, dense_start};
+    view_walk state = {view, dense, true, dense->start};
 
-    return walk(&state, 0, view_start);
+    return walk(&state, 0, view->start);
 }
 
-bool device_dense_to_view(const sim_tensor *view, uint64_t view_start, uint64_t dense_start)
+bool device_dense_to_view(const op_operand_place *view, const op_operand_place *dense)
 {
-    view_walk state = {view, op_tensor_item_bytes(view), false, dense_start};
+    view_walk state = {view, dense, false, dense->start};
 
-    return walk(&state, 0, view_start);
+    return walk(&state, 0, view->start);
 }

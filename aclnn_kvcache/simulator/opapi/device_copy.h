@@ -4,23 +4,25 @@
 #ifndef ACLSIM_OPAPI_DEVICE_COPY_H_
 #define ACLSIM_OPAPI_DEVICE_COPY_H_
 
-#include "nnopbase/tensor.h"
+#include "opapi/op_operand.h"
 
-/* A run of elements: address of the first one and bytes from one to the next (modulo 2^64, so it may go down). */
+/* A run of elements of a tensor: address of the first one and bytes from one to the next (modulo 2^64, so it may go
+   down). */
 typedef struct {
+    const op_operand_place *of;
     uint64_t address;
     uint64_t step;
 } device_run;
 
 /* false on a fault; what lies before it is written. */
-bool device_move(device_run to, device_run from, uint64_t count, size_t item_bytes);
+bool device_move(device_run to, device_run from, uint64_t count);
 
 /* The Contiguous and ViewCopy of CANN: the whole view, in row-major order, into dense memory and back. */
-bool device_view_to_dense(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
-bool device_dense_to_view(const sim_tensor *view, uint64_t view_start, uint64_t dense_start);
+bool device_view_to_dense(const op_operand_place *view, const op_operand_place *dense);
+bool device_dense_to_view(const op_operand_place *view, const op_operand_place *dense);
 
-/* Bytes out of device memory and into it; false on a fault, and then nothing is moved. */
-bool device_read(uint64_t address, void *value, size_t bytes);
-bool device_write(uint64_t address, const void *value, size_t bytes);
+/* Bytes out of a tensor and into it; false on a fault, and then nothing is moved. */
+bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes);
+bool device_write(const op_operand_place *of, uint64_t address, const void *value, size_t bytes);
 
 #endif

@@ -25,8 +25,8 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
                             const sim_tensor **tensors)
 {
     for (size_t i = 0; i < count; i++) {
-        tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
-        if (tensors[i] == NULL) {
+        tensors[i] = handles[i] == NULL ? NULL : sim_handle_get(SIM_TENSOR, handles[i]);
+        if (tensors[i] == NULL && handles[i] != NULL) {
             sim_misuse(function, "tensor argument %zu was destroyed before or never was a tensor", i);
             sim_message(INNER_ERROR, "tensor argument %zu is no tensor", i);
             return ACLNN_ERR_INNER_NULLPTR;

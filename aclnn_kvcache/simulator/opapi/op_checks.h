@@ -8,7 +8,7 @@
 /* The out-parameters of phase 1: what every operator looks at first. */
 aclnnStatus op_check_outputs(const uint64_t *workspace_size, aclOpExecutor *const *executor);
 
-/* The tensors behind the handles, none of which is NULL. */
+/* The tensors behind the handles; NULL stays NULL. */
 aclnnStatus op_read_tensors(const char *function, const void *const *handles, size_t count,
                             const sim_tensor **tensors);
 

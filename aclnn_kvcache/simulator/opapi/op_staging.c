@@ -17,19 +17,11 @@ uint64_t op_stage_reserve(const sim_tensor *tensor, uint64_t end, int64_t *stage
 
 bool op_stage_in(const op_launch *launch, size_t index, int64_t staged_at, op_operand_place *place)
 {
-    const sim_tensor *tensor = &launch->plan->tensors[index];
-    const uint64_t start = op_tensor_start(tensor, launch->bases[index]);
-    const bool is_staged = staged_at != NOT_STAGED;
-    int64_t dense[SIM_MAX_RANK];
-
-    sim_dense_strides(tensor, dense);
-    *place = (op_operand_place){.start = start, .item_bytes = op_tensor_item_bytes(tensor)};
-    for (uint64_t axis = 0; axis < tensor->rank; axis++) {
-        place->strides[axis] = (uint64_t)(is_staged ? dense : tensor->strides)[axis];
-    }
-    if (!is_staged) {
+    *place = op_operand_in_place(launch, index);
+    if (staged_at == NOT_STAGED) {
         return true;
     }
-    place->start = (uint64_t)(uintptr_t)launch->workspace + (uint64_t)staged_at;
-    return device_view_to_dense(tensor, start, place->start);
+    const op_operand_place original = *place;
+    *place = op_operand_copy(launch, index, (uint64_t)(uintptr_t)launch->workspace + (uint64_t)staged_at);
+    return device_view_to_dense(&original, place);
 }

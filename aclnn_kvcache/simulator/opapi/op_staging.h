@@ -3,16 +3,9 @@
 #ifndef ACLSIM_OPAPI_OP_STAGING_H_
 #define ACLSIM_OPAPI_OP_STAGING_H_
 
-#include "opapi/op_plan.h"
+#include "opapi/op_operand.h"
 
 enum { NOT_STAGED = -1 };
-
-/* Strides are in elements. Tensors of kernels have four axes at most. */
-typedef struct {
-    uint64_t start;
-    uint64_t strides[4];
-    size_t item_bytes;
-} op_operand_place;
 
 /* Puts a dense copy of the tensor behind what the workspace holds so far; returns the workspace's new end. */
 uint64_t op_stage_reserve(const sim_tensor *tensor, uint64_t end, int64_t *staged_at);

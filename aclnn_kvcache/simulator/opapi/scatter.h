@@ -37,8 +37,8 @@ aclnnStatus scatter_check_tiling(const sim_tensor *const tensors[SCATTER_TENSORS
 /* The slot of each token as the kernel sees it, SLOT_SKIPPED for one that it leaves out. NULL with the fault that ends
    the kernel; to be freed. */
 enum { SLOT_SKIPPED = -1 };
-int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t stride, uint64_t tokens, uint64_t limit,
-                            uint64_t mask, aclError *fault);
+int64_t *scatter_read_slots(const op_operand_place *slots, uint64_t tokens, uint64_t limit, uint64_t mask,
+                            aclError *fault);
 
 #define SCATTER_NAME "aclnnScatterPaKvCacheWithKScale"
 extern const op_kernel scatter_kernel;

@@ -43,7 +43,7 @@ static device_run run_from(const row_place *row, uint64_t element, uint64_t mask
 {
     const uint64_t offset = (row->offset + element * row->stride) & mask;
 
-    return (device_run){row->of->start + offset * row->of->item_bytes, row->stride * row->of->item_bytes};
+    return (device_run){row->of, row->of->start + offset * row->of->item_bytes, row->stride * row->of->item_bytes};
 }
 
 /* Whether the element offsets of the row wrap inside it. Arithmetic of 64 bits wraps where addresses do. */
@@ -54,13 +54,11 @@ static bool wraps(const row_place *row, uint64_t count, uint64_t mask)
 
 static bool move_row(const row_place *to, const row_place *from, uint64_t count, uint64_t mask)
 {
-    const size_t item_bytes = from->of->item_bytes;
-
     if (!wraps(to, count, mask) && !wraps(from, count, mask)) {
-        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count, item_bytes);
+        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1, item_bytes)) {
+        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1)) {
             return false;
         }
     }
@@ -123,9 +121,8 @@ static bool stage_out(const op_launch *launch, const operand operands[SCATTER_TE
 
     for (size_t move = 0; move < MOVES; move++) {
         const scatter_tensor cache = moves[move].cache;
-        const sim_tensor *tensor = &launch->plan->tensors[cache];
-        if (details->staged_at[cache] != NOT_STAGED &&
-            !device_dense_to_view(tensor, op_tensor_start(tensor, launch->bases[cache]), operands[cache].start)) {
+        const op_operand_place original = op_operand_in_place(launch, cache);
+        if (details->staged_at[cache] != NOT_STAGED && !device_dense_to_view(&original, &operands[cache])) {
             return false;
         }
     }
@@ -159,8 +156,7 @@ static aclError run(const op_launch *launch)
     aclError fault = ACL_SUCCESS;
 
     work.block_size = (uint64_t)cache[2] & work.mask;
-    work.slots = scatter_read_slots(&tensors[SLOT_MAPPING], work.operands[SLOT_MAPPING].start,
-                                    work.operands[SLOT_MAPPING].strides[0], work.tokens, limit, work.mask, &fault);
+    work.slots = scatter_read_slots(&work.operands[SLOT_MAPPING], work.tokens, limit, work.mask, &fault);
     if (work.slots == NULL) {
         return fault;
     }

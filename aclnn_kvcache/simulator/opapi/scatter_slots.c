@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "opapi/device_copy.h"
-#include "opapi/op_tensor.h"
 #include "opapi/scatter.h"
 
 /* Negative slots are left out by their own value; only then comes the kernel's index width, in which a slot beyond it
@@ -14,24 +13,24 @@ static int64_t effective_slot(int64_t slot, uint64_t limit, uint64_t mask)
     return slot < 0 || index >= limit ? SLOT_SKIPPED : (int64_t)index;
 }
 
-static bool read_slot(uint64_t address, size_t bytes, int64_t *slot)
+static bool read_slot(const op_operand_place *slots, uint64_t index, int64_t *slot)
 {
+    const uint64_t address = slots->start + index * slots->item_bytes;
     int32_t narrow;
 
-    if (bytes == sizeof *slot) {
-        return device_read(address, slot, sizeof *slot);
+    if (slots->item_bytes == sizeof *slot) {
+        return device_read(slots, address, slot, sizeof *slot);
     }
-    if (!device_read(address, &narrow, sizeof narrow)) {
+    if (!device_read(slots, address, &narrow, sizeof narrow)) {
         return false;
     }
     *slot = narrow;
     return true;
 }
 
-int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t stride, uint64_t tokens, uint64_t limit,
-                            uint64_t mask, aclError *fault)
+int64_t *scatter_read_slots(const op_operand_place *slots, uint64_t tokens, uint64_t limit, uint64_t mask,
+                            aclError *fault)
 {
-    const size_t bytes = op_tensor_item_bytes(slots);
     int64_t *effective = calloc(tokens, sizeof *effective);
 
     if (effective == NULL) {
@@ -40,7 +39,7 @@ int64_t *scatter_read_slots(const sim_tensor *slots, uint64_t start, uint64_t st
     }
     for (uint64_t t = 0; t < tokens; t++) {
         int64_t slot;
-        if (!read_slot(start + (t * stride & mask) * bytes, bytes, &slot)) {
+        if (!read_slot(slots, t * slots->strides[0] & mask, &slot)) {
             free(effective);
             *fault = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
             return NULL;
