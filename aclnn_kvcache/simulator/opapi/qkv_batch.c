@@ -6,7 +6,7 @@
 #include "core/parallel.h"
 
 /* A part's floats stay in a core's own cache; a batch is long enough for all cores. */
-enum { PART_ROWS = 32, BATCH_ROWS = 8192 };
+enum { PART_ROWS = 32, BATCH_ROWS = 2048 };
 _Static_assert(PART_ROWS % ROWS_AT_ONCE == 0, "parts are rotated whole");
 
 bool qkv_batch_open(qkv_batch *batch)
