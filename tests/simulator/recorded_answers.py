@@ -73,9 +73,7 @@ def answer(
     return dict(zip(FIELDS, got, strict=True))
 
 
-def differences(
-    device: Any, name: str, count: int, ask: Callable[[dict[str, Any], int], dict[str, Any]]
-) -> list[Any]:
+def differences(device: Any, name: str, count: int, ask: Callable[[dict[str, Any], int], dict[str, Any]]) -> list[Any]:
     """Runs every recorded call, of which there are so many; pairs of the simulator's answer and CANN's that differ."""
     lines = recorded(name)
     assert len(lines) == count

@@ -34,9 +34,9 @@ static float fraction(void)
 static uint16_t any_code(int spread)
 {
     const uint32_t bits = any_bits();
+    const int exponent = spread == 0 ? 0 : 127 - spread + (int)(bits >> 16) % (2 * spread);
 
-    return (uint16_t)(spread == 0 ? bits
-                                  : (bits & 0x807F) | ((127 - (uint32_t)spread + bits / 65536 % (2U * (uint32_t)spread)) << 7));
+    return (uint16_t)(spread == 0 ? bits : (bits & 0x807F) | (uint32_t)exponent << 7);
 }
 
 static void plain_turn(const uint16_t *row_codes, float epsilon, int folded, float *row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Revisions B and C of the fused operator: the files of ``revisions/``, each in a process that holds their libraries."""
+"""Revisions B and C of the fused operator: the files of ``revisions/``, each in a process with their libraries."""
 
 from __future__ import annotations
 

@@ -18,9 +18,7 @@ def test_every_unit_agrees_with_plain_loops(tmp_path: Path) -> None:
     objects = []
     for unit, flags in FLAGS.items():
         objects.append(tmp_path / f"{unit}.o")
-        compiled.compile_c(
-            *flags, f"-DVECTOR_UNIT={unit}", "-c", opapi / "rows" / "arithmetic.c", "-o", objects[-1]
-        )
+        compiled.compile_c(*flags, f"-DVECTOR_UNIT={unit}", "-c", opapi / "rows" / "arithmetic.c", "-o", objects[-1])
     program = tmp_path / "rows"
     compiled.compile_c(compiled.HERE / "rows.c", opapi / "qkv_rows.c", *objects, "-lm", "-o", program)
     done = compiled.run(program)

@@ -8,8 +8,8 @@
 
 #include "core/export.h"
 
-/* Runs every part, on this thread and on as many others as pay, in no order; returns when all are done. Parts write what
-   no other part reads. A part is meant to take some 20 microseconds: a helper comes in for four of them. */
+/* Runs every part, on this thread and on as many others as pay, in no order; returns when all are done. Parts write
+   what no other part reads. A part is meant to take some 20 microseconds: a helper comes in for four of them. */
 SIM_EXPORT void sim_parallel(size_t parts, void (*run)(void *work, size_t part), void *work);
 
 #endif

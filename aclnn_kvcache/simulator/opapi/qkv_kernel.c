@@ -190,7 +190,8 @@ static bool run_v(const qkv_work *work)
 {
     const uint64_t heads = work->details->heads[V_HEADS];
     float *factors = calloc(heads * HEAD_SIZE, sizeof *factors);
-    const bool is_good = factors != NULL && read_factors(work, factors, heads) && run_part(work, V_HEADS, NULL, factors);
+    const bool is_read = factors != NULL && read_factors(work, factors, heads);
+    const bool is_good = is_read && run_part(work, V_HEADS, NULL, factors);
 
     free(factors);
     return is_good;

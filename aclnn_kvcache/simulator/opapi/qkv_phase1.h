@@ -39,7 +39,8 @@ typedef struct {
 } qkv_order;
 
 aclnnStatus qkv_check_empty(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order);
-aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order, const int dtypes[QKV_TENSORS]);
+aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order,
+                             const int dtypes[QKV_TENSORS]);
 aclnnStatus qkv_check_formats(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order);
 
 /* What copies of inputs ask of the storage, and views of caches. */

@@ -45,8 +45,8 @@ typedef struct {
     qkv_shape shapes[2]; /* the second one of rank 0 where there is none */
 } qkv_rule;
 
-/* The rules of the scene, in order. A failed one has recorded its message. Tensors that stand in no rule may be missing,
-   and what they would tell is not asked for then. */
+/* The rules of the scene, in order. A failed one has recorded its message. Tensors that stand in no rule may be
+   missing, and what they would tell is not asked for then. */
 bool qkv_check_rules(const qkv_rule *rules, size_t count, const sim_tensor *const tensors[QKV_TENSORS],
                      const qkv_attributes *attributes);
 

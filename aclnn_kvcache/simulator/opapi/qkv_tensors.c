@@ -28,7 +28,8 @@ aclnnStatus qkv_check_empty(const sim_tensor *const tensors[QKV_TENSORS], qkv_or
     return ACLNN_SUCCESS;
 }
 
-aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order, const int dtypes[QKV_TENSORS])
+aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order,
+                             const int dtypes[QKV_TENSORS])
 {
     for (size_t i = 0; i < order.count; i++) {
         const qkv_tensor index = order.tensors[i];

@@ -70,7 +70,7 @@ static bool move_row(const row_place *to, const row_place *from, uint64_t count,
     return true;
 }
 
-/* Whether the greatest offset that these counts of steps lead to fits the index width. None does where steps go down. */
+/* Whether the greatest offset that these counts lead to fits the index width. None does where steps go down. */
 static bool fits(const operand *of, const uint64_t *counts, size_t axes, uint64_t mask)
 {
     uint64_t offset = 0;

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import recorded_answers
 import revision_calls as calls
@@ -77,14 +76,18 @@ def answer(device: Any, call: Any) -> tuple[int, str | None, list[str]]:
     return status, code[0] if code else None, KNOWN.findall(text)
 
 
-def retype(device: Any, call: Any, name: str, shape: Any, strides: Any = None, offset: int = 0, dtype: Any = None) -> None:
+def retype(
+    device: Any, call: Any, name: str, shape: Any, strides: Any = None, offset: int = 0, dtype: Any = None
+) -> None:
     """Another descriptor for the tensor, of memory that need not be there: phase 1 does not touch it."""
     storage = None if strides is None else [1 << 40]
     dtypes = calls.qkv_calls.DTYPES | {"mropePositionOptional": calls.INT32} | calls.DTYPES[call.scene]
     address = call.addresses.get(name, call.addresses["qkv"])
     if name in call.tensors:
         device.destroy(call.tensors[name])
-    call.tensors[name] = device.tensor(shape, dtypes[name] if dtype is None else dtype, address, strides, offset, storage)
+    call.tensors[name] = device.tensor(
+        shape, dtypes[name] if dtype is None else dtype, address, strides, offset, storage
+    )
 
 
 def up512(count: int) -> int:
@@ -110,7 +113,7 @@ def test_head_counts(device: Any, heads: tuple[int, int, int]) -> None:
     call.attributes = call.attributes._replace(head_nums=device.int_array(heads))
     wanted = {
         "b": {(72, 9, 9): ["Nq"], (16, 4, 4): ["Nq", "Nk"], (8, 1, 2): ["Nv", "Nk"], (12, 1, 1): ["Nq", "Nk"]},
-        "c": dict.fromkeys([(72, 9, 9), (16, 4, 4), (8, 1, 2), (12, 1, 1), (0, 0, 0)], ["head_nums"]),
+        "c": {h: ["head_nums"] for h in [(72, 9, 9), (16, 4, 4), (8, 1, 2), (12, 1, 1), (0, 0, 0)]},
     }[calls.REVISION]
     status, _, about = answer(device, call)
     if heads in wanted:

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /* Revision C of three argument lists under one name. RoPE needs queryStartLocOptional and seqLensOptional; M-RoPE needs
-   mropePositionOptional and mropeSectionOptional instead, and qQuantMode "NoQuant", without qScaleOptional; with "Mx" for
-   both modes it needs qScaleOptional, and no rotationOptional. vScaleOptional is always needed; the strings may be
+   mropePositionOptional and mropeSectionOptional instead, and qQuantMode "NoQuant" without qScaleOptional, or "Mx" for
+   both modes with qScaleOptional and without rotationOptional. vScaleOptional is always needed; the strings may be
    NULL. */
 aclnnStatus aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
     const aclTensor *qkv, const aclTensor *qGamma, const aclTensor *kGamma, const aclTensor *cosSin,

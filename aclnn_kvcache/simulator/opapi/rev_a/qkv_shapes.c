@@ -20,7 +20,8 @@ static const qkv_rule rules[] = {
      {{K_SCALE_CACHE, 4, {ANY, NK, ANY, ONE}}}},
     {BAD_SHAPES, "kCacheRef and kScaleCacheRef have the same blocks", IN_ALL,
      {{K_SCALE_CACHE, 4, {BLOCKS, ANY, BLOCK_SIZE, ANY}}}},
-    {BAD_SHAPES, "vCacheRef and kCacheRef have the same blocks", IN_ALL, {{V_CACHE, 4, {BLOCKS, ANY, BLOCK_SIZE, ANY}}}},
+    {BAD_SHAPES, "vCacheRef and kCacheRef have the same blocks", IN_ALL,
+     {{V_CACHE, 4, {BLOCKS, ANY, BLOCK_SIZE, ANY}}}},
     {BAD_SHAPES, "qOut and qScale have one row a token and head, in the order of the layout", IN_ALL,
      {{Q_OUT, 3, {OUT_OUTER, OUT_INNER, D}}, {Q_SCALE, 2, {OUT_OUTER, OUT_INNER}}}},
 };

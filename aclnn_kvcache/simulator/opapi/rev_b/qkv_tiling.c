@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows 33 to 36 of the decision table (phase1_revision_b.md). A failure happens one layer further in than the operator's
-   own checks, so it carries a trace, another status and other names for the caches. */
+/* Rows 33 to 36 of the decision table (phase1_revision_b.md). A failure happens one layer further in than the
+   operator's own checks, so it carries a trace, another status and other names for the caches. */
 #include "core/message.h"
 #include "opapi/op_checks.h"
 #include "opapi/qkv_messages.h"

@@ -59,8 +59,8 @@ static aclnnStatus inner_failed(const char *layer)
     return ACLNN_ERR_PARAM_INVALID;
 }
 
-/* Rows 19 to 44. That a thread has a device, and the package kernels for it, is asked for where the kernel is chosen: the
-   table leaves it open, for the calls that it was made from had both. */
+/* Rows 19 to 44. That a thread has a device, and the package kernels for it, is asked for where the kernel is chosen:
+   the table leaves it open, for the calls that it was made from had both. */
 static aclnnStatus check_kernel(const sim_tensor *const tensors[QKV_TENSORS], const qkv_attributes *attributes,
                                 int32_t *device)
 {

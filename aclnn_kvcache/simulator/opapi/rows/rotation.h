@@ -18,8 +18,8 @@ typedef float vector __attribute__((vector_size(VECTOR_BYTES)));
 
 enum { WIDTH = VECTOR_BYTES / sizeof(float) };
 
-/* Two vectors of columns for a few rows: as many sums as registers hold. Products of BF16 values are exact. The order of
-   their sum is documented nowhere (device_arithmetic.md): here it is that of the matrix's rows, for every column. */
+/* Two vectors of columns for a few rows: as many sums as registers hold. Products of BF16 values are exact. The order
+   of their sum is documented nowhere (device_arithmetic.md): here it is that of the matrix's rows, for every column. */
 static inline void rotate_columns(const float *restrict rows, const float *restrict matrix, float *restrict sums)
 {
     vector left[ROWS_AT_ONCE] = {{0}};
