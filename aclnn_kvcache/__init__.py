@@ -28,6 +28,7 @@ from aclnn_kvcache.errors import (
     SynchronizeTimeoutError,
 )
 from aclnn_kvcache.explain import Explanation, explain
+from aclnn_kvcache.ops.plan import Plan
 from aclnn_kvcache.preflight import check_call
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
@@ -59,6 +60,7 @@ __all__ = [
     "LibraryConflictError",
     "LibraryNotFoundError",
     "OutOfDeviceMemory",
+    "Plan",
     "RecordWarning",
     "Session",
     "Stream",

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
@@ -13,9 +14,12 @@ import numpy as np
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
-from aclnn_kvcache.native.library import load
+from aclnn_kvcache.native.library import Library, load
 from aclnn_kvcache.native.prototypes import declarations
 from aclnn_kvcache.native.version import cann_version
+from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
+from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
+from aclnn_kvcache.ops.plan import Plan
 from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
     Attributes,
     qkv_rms_norm_rope_cache_with_k_scale,
@@ -113,6 +117,20 @@ class Session:
         """CANN's name of the product, such as ``Ascend950PR_9599``. Raises ClosedError."""
         with self._device.bound():
             return (self._library.aclrtGetSocName() or b"unknown").decode()
+
+    @property
+    def library(self) -> Library:
+        """The loaded libraries: C functions by name."""
+        return self._library
+
+    def bound(self) -> AbstractContextManager[None]:
+        """``with session.bound():`` makes the device current in this thread for C calls of one's own."""
+        return self._device.bound()
+
+    @property
+    def device_memory(self) -> tuple[int, int]:
+        """Bytes of device memory: free, and in all. Raises ClosedError, AclError."""
+        return memory.free_and_total(self._device)
 
     @property
     def closed(self) -> bool:
@@ -270,6 +288,30 @@ class Session:
                 options = {"cache_layout": cache_layout, "padding": padding}
                 self._recorder.record(scatter_pa_kv_cache_with_k_scale, options, *given)
 
+    def prepare_scatter_pa_kv_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
+        """A plan of a call: ``plan()`` launches it, again and again, for the cost of little more than CANN's own.
+
+        Takes the arguments of ``scatter_pa_kv_cache_with_k_scale``, on the device; slot_mapping may be a host array,
+        which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. Raises as the call
+        does, and ArgumentError for host arrays and for a call that launches nothing.
+        """
+        given = _given(Session.scatter_pa_kv_cache_with_k_scale, self, arguments, keywords)
+        with self._device.bound():
+            stream, options = self._stream(given.pop("stream")), (given.pop("cache_layout"), given.pop("padding"))
+            return scatter.prepare(self._device, stream, given, *options)
+
+    def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
+        """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
+
+        slot_mapping, query_start_loc and seq_lens may be host arrays. ``plan()`` returns (q_out, q_scale), the same
+        arrays each time.
+        """
+        given = _given(Session.qkv_rms_norm_rope_cache_with_k_scale, self, arguments, keywords)
+        with self._device.bound():
+            stream = self._stream(given.pop("stream"))
+            attributes = Attributes.of(*(given.pop(name) for name in Attributes._fields))
+            return qkv.prepare(self._device, stream, given, attributes)
+
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
         qkv: Any,
@@ -360,6 +402,16 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
+
+
+def _given(method: Callable[..., Any], *call: Any) -> dict[str, Any]:
+    """Arguments by name, as the method would have got them."""
+    from inspect import signature  # not on import of the package: it takes a while
+
+    session, arguments, keywords = call
+    bound = signature(method).bind(session, *arguments, **keywords)
+    bound.apply_defaults()
+    return {name: value for name, value in bound.arguments.items() if name != "self"}
 
 
 def _integer(argument: str, value: object, meaning: str, allowed: range) -> int:

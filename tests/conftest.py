@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from hypothesis import settings
 
 settings.register_profile("patient", parent=settings.default, deadline=None)
 settings.load_profile("patient")
+
+# A shell that runs the tests in the background has them ignore interrupts, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DEVICE_NODES = ("/dev/davinci[0-9]*", "/dev/vdavinci[0-9]*")
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from aclnn_kvcache import __version__
-from aclnn_kvcache.cli import abi, check, doctor, explain, replay, repro, smoke
+from aclnn_kvcache.cli import abi, bench, check, doctor, explain, replay, repro, smoke
 from aclnn_kvcache.cli.backend import RUNTIME_FAILURE
 
 COMMANDS = {
@@ -20,6 +20,7 @@ COMMANDS = {
     "check": check,
     "replay": replay,
     "repro": repro,
+    "bench": bench,
     "abi": abi,
 }
 

@@ -114,6 +114,10 @@ class Library:
                 self._bindings[name] = path, bind(prototype, path, self.qkv_abi)
             return self._bindings[name]
 
+    def handle_of(self, name: str) -> Any:
+        """The opened library that exports a function, untyped: for measuring what the types are worth."""
+        return self._needed(_declared(name)).handle
+
     def exports(self, name: str) -> bool:
         """Whether the libraries have a C function. One that our headers do not declare is looked for in the runtime."""
         prototype = declarations().prototypes.get(name)
@@ -175,6 +179,15 @@ def _exports(library: _Loaded, name: str, *, through_dependencies: bool) -> bool
         return False
     address = ctypes.cast(library.handle[name], ctypes.c_void_p).value or 0
     return through_dependencies or library.path in (file for start, end, file in mappings() if start <= address < end)
+
+
+def open_helper(path: str) -> Any:
+    """A library of this package's own that was compiled for the moment, such as the loops of a benchmark."""
+    return _dlopen(path)
+
+
+def _dlopen(path: str) -> ctypes.CDLL:
+    return ctypes.CDLL(path)
 
 
 _lock = threading.RLock()
@@ -260,7 +273,7 @@ def _open(path: str, reason: str, attempts: list[Attempt]) -> _Loaded | None:
         if name != discovery.CUSTOM:  # every custom package has one of that name, and nothing depends on it
             _refuse_second_set(path)
     try:
-        handle = ctypes.CDLL(path)
+        handle = _dlopen(path)
     except OSError as error:
         attempts.append(Attempt(path, reason, f"the loader says: {error}"))
         return None

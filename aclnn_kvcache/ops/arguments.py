@@ -19,9 +19,8 @@ from aclnn_kvcache.rules.finding import ND, Finding, TensorSpec
 from aclnn_kvcache.rules.predict import NOTHING, predict
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
-from aclnn_kvcache.runtime.descriptor import ALIGNMENT
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
+from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
 
 HOST, DEVICE = "host", "device"
@@ -61,7 +60,7 @@ def _place(device: Device, name: str, array: object) -> str:
             raise ClosedError(f"{name} is a device array that was closed")
         if array.buffer.device is not device:
             raise ArgumentError(name, "an array of this session", f"one of another session, {array!r}")
-        if array.buffer.pointer % ALIGNMENT:
+        if not array.buffer.is_aligned:
             raise ArgumentError(
                 name,
                 f"memory that starts at a multiple of {ALIGNMENT} bytes",
@@ -82,7 +81,7 @@ def spec_of(array: Array | None) -> TensorSpec | None:
         return None
     if isinstance(array, np.ndarray):
         return dense_spec(array.shape, array.dtype)
-    return _device_spec(array.shape, array.dtype, array.strides, array.offset, array.buffer.nbytes)
+    return array.layout.spec
 
 
 # Made past the constructor, which checks what an array cannot get wrong.
@@ -90,15 +89,6 @@ def spec_of(array: Array | None) -> TensorSpec | None:
 def dense_spec(shape: tuple[int, ...], dtype: np.dtype[Any]) -> TensorSpec:
     """A dense tensor with an allocation of its own."""
     return TensorSpec._make((shape, dtype, layout.dense_strides(shape), 0, math.prod(shape), ND))
-
-
-@lru_cache(maxsize=1024)
-def _device_spec(
-    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...], offset: int, nbytes: int
-) -> TensorSpec:
-    size = dtype.itemsize
-    steps = layout.canonical_strides(shape, [stride // size for stride in strides])
-    return TensorSpec._make((shape, dtype, steps, offset // size, nbytes // size, ND))
 
 
 def region_of(array: Array) -> Region:
@@ -121,26 +111,44 @@ def require_valid(
     contract: Contract,
     place: str,
     specs: Mapping[str, TensorSpec | None],
-    arrays: Arrays,
+    arguments: Arrays,
     attributes: Mapping[str, Any],
     more: Iterable[Finding] = (),
 ) -> Checked:
     """Raises AclnnParameterError for all that the rules find, and for what CANN accepts but goes wrong or costs dearly.
 
-    ``arrays`` are those given, ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls
-    that are good otherwise.
+    ``arguments`` are those given (tensors with values that are looked at may be on the host where the others are on the
+    device), ``specs`` those of all tensors, in the contract's order; ``more`` are findings on calls that are good
+    otherwise.
     """
     found, checked = _check_layout(contract.name, tuple(specs.values()), tuple(attributes.items()), place)
-    given = {name: array for name, array in arrays.items() if array is not None}
+    findings = found + check_data(contract, specs, arguments, attributes, place) or list(more)
+    raise_findings(library, contract, findings, checked.described)
+    return checked
+
+
+def check_data(
+    contract: Contract,
+    specs: Mapping[str, TensorSpec | None],
+    arguments: Arrays,
+    attributes: Mapping[str, Any],
+    place: str,
+) -> list[Finding]:
+    """What is wrong with the values that are on the host, and with the memory of the arrays that are at the place."""
+    given = {name: array for name, array in arguments.items() if array is not None}
     values = {name: array for name in contract.values if isinstance(array := given.get(name), np.ndarray)}
-    regions = {name: region_of(array) for name, array in given.items()}
-    findings = found + contract.check_data(Call(specs, attributes, values, regions)) or list(more)
+    there = np.ndarray if place == HOST else DeviceArray
+    regions = {name: region_of(array) for name, array in given.items() if isinstance(array, there)}
+    return contract.check_data(Call(specs, attributes, values, regions))
+
+
+def raise_findings(library: Library, contract: Contract, findings: Sequence[Finding], facts: Described) -> None:
+    """Raises AclnnParameterError if there are any."""
     if findings:
         status = next((finding.status for finding in findings if finding.status), 0)
         error = AclnnParameterError(contract.api, status, findings=findings)
-        describe(error, library, contract.api, checked.described)
+        describe(error, library, contract.api, facts)
         raise error
-    return checked
 
 
 @lru_cache(maxsize=512)
@@ -156,6 +164,13 @@ def _check_layout(
         return found, Checked(True, facts)
     prediction = predict(operator, call)
     return list(prediction.risks), Checked(prediction.path != NOTHING, facts)
+
+
+def c_arguments(contract: Contract, arrays: Mapping[str, Array], attributes: Mapping[str, Any]) -> list[Any]:
+    """The arguments of phase 1 in front of its out-parameters."""
+    named = {**arrays, **attributes}
+    values = [named[name] for name in contract.parameters]
+    return [value.encode() if isinstance(value, str) else value for value in values]
 
 
 def run_on_host_arrays(

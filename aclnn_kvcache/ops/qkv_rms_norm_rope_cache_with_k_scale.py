@@ -16,6 +16,7 @@ from aclnn_kvcache.ops.arguments import (
     DEVICE,
     Array,
     Arrays,
+    c_arguments,
     dense_spec,
     place_of,
     require_valid,
@@ -23,6 +24,8 @@ from aclnn_kvcache.ops.arguments import (
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.ops.known import key_of, recall, remember
+from aclnn_kvcache.ops.plan import Plan, require_on_device
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.rules.qkv_call import DTYPES, output_shapes
 from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACT
@@ -74,19 +77,21 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     An output that is None is allocated where the other arrays are.
     """
     given = {name: array for name, array in arguments.items() if array is not None}
-    place = place_of(device, given, [name for name in CONTRACT.written if name in given])
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
+    place, checked = DEVICE, recall(key)
+    specs = {name: spec_of(arguments[name]) for name in ("qkv", *CONTRACT.outputs)}
     named = attributes._asdict()
     made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if name not in given}
-    specs.update(made)
-    revision = _check_revision(device.library, attributes.head_nums or ())
-    checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+    if checked is None:
+        place = place_of(device, given, [name for name in CONTRACT.written if name in given])
+        specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+        specs.update(made)
+        revision = _check_revision(device.library, attributes.head_nums or ())
+        checked = require_valid(device.library, CONTRACT, place, specs, arguments, named, revision)
+        remember(key, checked)
 
     def call(on_device: Mapping[str, Array]) -> None:
-        tensors = [on_device[name] for name in CONTRACT.tensors]
-        texts = [None if text is None else text.encode() for text in (attributes.layout_qkv, attributes.layout_q_out)]
-        values = (attributes.head_nums, *texts, attributes.epsilon)
-        launch(device, CONTRACT.api, [*tensors[:-2], *values, *tensors[-2:]], stream, checked.described)
+        launch(device, CONTRACT.api, c_arguments(CONTRACT, on_device, named), stream, checked.described)
 
     make = partial(memory.empty, device) if place == DEVICE else np.empty
     with Failing(device.library, CONTRACT.api, checked.described):
@@ -97,6 +102,19 @@ def qkv_rms_norm_rope_cache_with_k_scale(
             on_host = cast("Mapping[str, np.ndarray]", arrays)
             run_on_host_arrays(device, on_host, CONTRACT.written, call, stream, write_only=CONTRACT.outputs)
     return arrays["q_out"], arrays["q_scale"]
+
+
+def prepare(device: Device, stream: Stream, arguments: Arrays, attributes: Attributes) -> Plan:
+    """Checks the arguments and makes a plan of the call, with outputs of its own where none are given."""
+    named = attributes._asdict()
+    require_on_device(device, CONTRACT, arguments)
+    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+    made = {name: spec for name, spec in output_specs(specs["qkv"], named).items() if arguments[name] is None}
+    specs.update(made)
+    revision = _check_revision(device.library, attributes.head_nums or ())
+    checked = require_valid(device.library, CONTRACT, DEVICE, specs, arguments, named, revision)
+    outputs = {name: memory.empty(device, spec.shape, DTYPES[name][0]) for name, spec in made.items()}
+    return Plan(device, stream, CONTRACT, {**cast("Mapping[str, Array]", arguments), **outputs}, named, checked)
 
 
 def output_specs(qkv: TensorSpec | None, attributes: Mapping[str, Any]) -> dict[str, TensorSpec]:

@@ -4,14 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
-from aclnn_kvcache.ops.arguments import DEVICE, Array, Arrays, place_of, require_valid, run_on_host_arrays, spec_of
+from aclnn_kvcache.ops.arguments import (
+    DEVICE,
+    Array,
+    Arrays,
+    c_arguments,
+    place_of,
+    require_valid,
+    run_on_host_arrays,
+    spec_of,
+)
 from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.ops.known import key_of, recall, remember
+from aclnn_kvcache.ops.plan import Plan, require_on_device
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
@@ -38,17 +49,20 @@ def scatter_pa_kv_cache_with_k_scale(
 ) -> None:
     """Checks the arguments, by name as in the contract, and runs the operator. See the method of Session."""
     attributes = Attributes.of(cache_layout, padding)
-    place = place_of(device, arguments, CONTRACT.caches)
-    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
-    checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
+    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
+    place, checked = DEVICE, recall(key)
+    if checked is None:
+        place = place_of(device, arguments, CONTRACT.caches)
+        specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+        checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
+        remember(key, checked)
     if not checked.launches:
         return
     arrays = cast("Mapping[str, Array]", arguments)
-    text = None if cache_layout is None else cache_layout.encode()
+    named = attributes._asdict()
 
     def call(on_device: Mapping[str, Array]) -> None:
-        values: list[Any] = [on_device[name] for name in CONTRACT.tensors]
-        launch(device, CONTRACT.api, [*values, text], stream, checked.described)
+        launch(device, CONTRACT.api, c_arguments(CONTRACT, on_device, named), stream, checked.described)
 
     with Failing(device.library, CONTRACT.api, checked.described):
         if place == DEVICE:
@@ -56,3 +70,14 @@ def scatter_pa_kv_cache_with_k_scale(
         else:
             on_host = cast("Mapping[str, np.ndarray]", arrays)
             run_on_host_arrays(device, on_host, CONTRACT.caches, call, stream)
+
+
+def prepare(device: Device, stream: Stream, arguments: Arrays, cache_layout: str | None, padding: str) -> Plan:
+    """Checks the arguments and makes a plan of the call. See the method of Session."""
+    attributes = Attributes.of(cache_layout, padding)._asdict()
+    require_on_device(device, CONTRACT, arguments)
+    specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
+    checked = require_valid(device.library, CONTRACT, DEVICE, specs, arguments, attributes)
+    if not checked.launches:
+        raise ArgumentError("slot_mapping", "at least one token: a plan launches", "a call that launches nothing")
+    return Plan(device, stream, CONTRACT, cast("Mapping[str, Array]", arguments), attributes, checked)

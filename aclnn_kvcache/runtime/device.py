@@ -70,6 +70,25 @@ class Device:
         """
         return _Binding(self)
 
+    def bind(self) -> int | None:
+        """What ``bound`` does on entry, without an object of its own: the context to give to ``unbind``, or None."""
+        if self.enter() > 1:
+            return None  # bound already
+        try:
+            current = current_context(self.library)
+            if current == self.context:
+                return None
+            check_native(self.library, self.library.aclrtSetCurrentContext(self.context), "aclrtSetCurrentContext")
+            return current
+        except BaseException:
+            self.leave()
+            raise
+
+    def unbind(self, previous: int | None) -> None:
+        if previous is not None:
+            self.library.aclrtSetCurrentContext(previous)
+        self.leave()
+
     def call(self, api: str, *arguments: Any) -> None:
         """Calls a C function in the device's context; raises the exception of a status that is not 0."""
         with self.bound():
@@ -79,18 +98,22 @@ class Device:
         """How deep the calling thread is inside then."""
         refuse_after_fork()
         thread = threading.get_ident()
-        with self._door:
-            if self.closed or (self._closer not in (None, thread) and thread not in self._inside):
-                raise ClosedError(f"the session on device {self.id} is closed; open a new one")
-            depth = self._inside[thread] = self._inside.get(thread, 0) + 1
-            return depth
+        # No lock: a thread goes in first and then looks at the door, who closes shuts the door and then looks inside.
+        depth = self._inside[thread] = self._inside.get(thread, 0) + 1
+        if self.closed or (self._closer is not None and self._closer != thread and depth == 1):
+            self.leave()
+            raise ClosedError(f"the session on device {self.id} is closed; open a new one")
+        return depth
 
     def leave(self) -> None:
         thread = threading.get_ident()
-        with self._door:
-            self._inside[thread] -= 1
-            if not self._inside[thread]:
-                del self._inside[thread]
+        depth = self._inside[thread] - 1
+        if depth:
+            self._inside[thread] = depth
+            return
+        del self._inside[thread]
+        if self._closer is not None:
+            with self._door:
                 self._door.notify_all()
 
     def adopt(self, resource: Resource) -> None:
@@ -164,7 +187,7 @@ class Device:
                 return False
             self._closer = thread
             try:
-                is_empty = self._door.wait_for(lambda: all(other == thread for other in self._inside), timeout)
+                is_empty = self._door.wait_for(lambda: all(other == thread for other in list(self._inside)), timeout)
             except BaseException:
                 self._open_door(closed=False)
                 raise
@@ -209,15 +232,24 @@ def _close_device(process: Any, library: Library, device: int) -> None:
         process.release()
 
 
+_asked = threading.local()
+"""The out-parameter of each thread, made once."""
+
+
 def current_context(library: Library) -> int | None:
     """The context of the calling thread, or None."""
-    context = ctypes.c_void_p()
-    status = library.aclrtGetCurrentContext(ctypes.byref(context))
+    try:
+        context, reference = _asked.context
+    except AttributeError:
+        context = ctypes.c_void_p()
+        _asked.context = context, (reference := ctypes.byref(context))
+    status = library.aclrtGetCurrentContext(reference)
     if status == NO_CONTEXT:
         library.aclGetRecentErrMsg()  # asking left a message that would head the next real failure's text
         return None
     check_native(library, status, "aclrtGetCurrentContext")
-    return context.value
+    value: int | None = context.value
+    return value
 
 
 class _Binding:
@@ -228,25 +260,12 @@ class _Binding:
         self.previous: int | None = None
 
     def __enter__(self) -> None:
-        device = self.device
-        if device.enter() > 1:
-            return  # bound already
-        try:
-            current = current_context(device.library)
-            if current != device.context:
-                status = device.library.aclrtSetCurrentContext(device.context)
-                check_native(device.library, status, "aclrtSetCurrentContext")
-                self.previous = current
-        except BaseException:
-            device.leave()
-            raise
+        self.previous = self.device.bind()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.previous is not None:
-            self.device.library.aclrtSetCurrentContext(self.previous)
-        self.device.leave()
+        self.device.unbind(self.previous)
 
 
 def device_count(library: Library) -> int:

@@ -15,6 +15,10 @@ from aclnn_kvcache import layout
 from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.resource import Resource, destroy
+from aclnn_kvcache.runtime.tensor_layout import TensorLayout, tensor_layout
+
+ALIGNMENT = 32
+"""Of a tensor's storage, in bytes; CANN calls anything less undefined and does not check it."""
 
 HUGE_FIRST = 0
 HBM = 1
@@ -41,6 +45,7 @@ class DeviceBuffer(Resource):
             if is_allocated:
                 _allocate(device, made, nbytes)
         self.pointer = made.value or 0
+        self.is_aligned = self.pointer % ALIGNMENT == 0
 
     def close(self) -> None:
         """Frees the block, after waiting for queued work that uses it: aclrtFree itself does not wait."""
@@ -53,10 +58,16 @@ def _allocate(device: Device, made: ctypes.c_void_p, nbytes: int) -> None:
     try:
         device.call("aclrtMalloc", ctypes.byref(made), nbytes, HUGE_FIRST)
     except OutOfDeviceMemory as error:
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
-        error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free.value} free of {total.value}")
+        free, total = free_and_total(device)
+        error.attach(detail=f"asked for {nbytes} bytes; device {device.id} has {free} free of {total}")
         raise
+
+
+def free_and_total(device: Device) -> tuple[int, int]:
+    """Bytes of the device's memory."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    device.call("aclrtGetMemInfo", HBM, ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
 
 
 class DeviceArray:
@@ -67,7 +78,8 @@ class DeviceArray:
     give views, which keep the buffer alive and see the same bytes.
     """
 
-    __slots__ = ("buffer", "dtype", "offset", "shape", "strides")
+    _layout: TensorLayout
+    __slots__ = ("_layout", "buffer", "dtype", "offset", "shape", "strides")
 
     def __init__(
         self, buffer: DeviceBuffer, shape: Sequence[int], dtype: np.dtype[Any], strides: Sequence[int], offset: int = 0
@@ -78,6 +90,15 @@ class DeviceArray:
         self.strides = tuple(strides)
         self.offset = offset
         """Bytes from the start of the buffer to the first element."""
+
+    @property
+    def layout(self) -> TensorLayout:
+        """How the array lies in its buffer."""
+        try:
+            return self._layout
+        except AttributeError:
+            self._layout = tensor_layout(self.shape, self.dtype, self.strides, self.offset, self.buffer.nbytes)
+            return self._layout
 
     @property
     def ptr(self) -> int:

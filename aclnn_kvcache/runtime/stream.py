@@ -9,12 +9,13 @@ from collections import deque
 from functools import partial
 
 from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
+from aclnn_kvcache.runtime.descriptor import Descriptors
 from aclnn_kvcache.runtime.device import BLOCKING, Device
 from aclnn_kvcache.runtime.event import Event, milliseconds, require_event, wait
 from aclnn_kvcache.runtime.resource import Resource, destroy
 from aclnn_kvcache.runtime.workspace import Workspace
 
-FLIGHT = 64
+FLIGHT = 256
 """Objects kept per event; larger means fewer events and later release."""
 
 REMEMBERED = 32
@@ -36,9 +37,13 @@ class Stream(Resource):
         self.borrowed = handle is not None
         self.lock = threading.RLock()
         self.workspace = Workspace(device)
-        self._flights: deque[_Flight] = deque([_Flight()])
+        self.descriptors = Descriptors(device)
+        """The native objects of this stream's calls; to be used under ``lock``."""
+        self.flight = _Flight()
+        """Tells whether what was retained still is: it is until this is another object."""
+        self._flights: deque[_Flight] = deque([self.flight])
         self._spare_events: list[Event] = []
-        self._launches: deque[LaunchFacts] = deque(maxlen=REMEMBERED)
+        self._launches: deque[tuple[int, str, Described]] = deque(maxlen=REMEMBERED)
         self._launched = 0
         made = ctypes.c_void_p(handle)
         with device.bound():
@@ -66,7 +71,7 @@ class Stream(Resource):
                 raise
         self._land(last)
         with self.lock:
-            while self._launches and self._launches[0].number <= launched:
+            while self._launches and self._launches[0][0] <= launched:
                 self._launches.popleft()
 
     def query(self) -> bool:
@@ -84,14 +89,13 @@ class Stream(Resource):
         self.device.call("aclrtStreamWaitEvent", self.handle, event.handle)
 
     def launched(self, operator: str, described: Described) -> None:
-        """Remembers a launch, for the fault that may follow."""
-        with self.lock:
-            self._launched += 1
-            self._launches.append(LaunchFacts(self._launched, operator, *described))
+        """Remembers a launch, for the fault that may follow; to be called under ``lock``."""
+        self._launched += 1
+        self._launches.append((self._launched, operator, described))
 
     def blame(self, error: DeviceFaultError) -> None:
         """Names the launches that may have caused a fault."""
-        launches = tuple(self._launches)
+        launches = tuple(LaunchFacts(number, operator, *described) for number, operator, described in self._launches)
         if not launches:
             detail = "nothing was launched on this stream since its last good synchronise: another user's work failed"
         elif len(launches) == 1:
@@ -106,12 +110,12 @@ class Stream(Resource):
     def retain(self, *objects: object) -> None:
         """Keeps the objects alive until the stream has passed all that is queued before the next ``mark``."""
         with self.lock:
-            self._flights[-1].objects.extend(objects)
+            self.flight.objects.extend(objects)
 
     def mark(self) -> None:
         """Now and then records an event behind what is queued, and releases what the events before it have passed."""
         with self.lock:
-            if len(self._flights[-1].objects) < FLIGHT:
+            if len(self.flight.objects) < FLIGHT:
                 return
             event = self._spare_events.pop() if self._spare_events else Event(self.device)
             self.device.call("aclrtRecordEvent", event.handle, self.handle)
@@ -136,6 +140,7 @@ class Stream(Resource):
         """Waits for queued work, then destroys the stream unless it is borrowed. Idempotent."""
         self.close_after(self.settle)
         if self.closed:
+            self.descriptors.close()
             self.workspace.close()
             for event in self._spare_events:
                 event.close()
@@ -144,8 +149,9 @@ class Stream(Resource):
         """Starts another flight, unless the last is empty, and returns the one before. One step at a time, each
         harmless if an interrupt makes it the last."""
         with self.lock:
-            if self._flights[-1].objects or len(self._flights) == 1:
-                self._flights.append(_Flight())
+            if self.flight.objects or len(self._flights) == 1:
+                self._flights.append(flight := _Flight())
+                self.flight = flight
             return self._flights[-2]
 
     def _land(self, last: _Flight) -> None:

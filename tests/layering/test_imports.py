@@ -46,8 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "preflight": PREFLIGHT,
     "smoke": SMOKE,
     "doctor": {"smoke", *SMOKE},
+    "bench": SMOKE,
     "replay": SMOKE,
-    "cli": {"doctor", "smoke", "replay", *SMOKE},
+    "cli": {"bench", "doctor", "smoke", "replay", *SMOKE},
     TOP: {"oracle", "compare", "preflight", "session", *SESSION},
     "__main__": {"cli"},
 }
@@ -70,7 +71,7 @@ class Restricted(NamedTuple):
 
 
 RESTRICTED = (
-    Restricted("ctypes", re.compile("_?ctypes"), ("native", "runtime", "launch")),
+    Restricted("ctypes", re.compile("_?ctypes"), ("native", "runtime", "launch", "bench.loops")),
     Restricted(
         "opening a library", re.compile("(Py|Win|Ole)?DLL|CDLL|cdll|pydll|dlopen|LoadLibrary"), ("native.library",)
     ),
@@ -81,7 +82,7 @@ RESTRICTED = (
         re.compile(
             "acl(rt)?(Create|Destroy|Malloc|Free|Memcpy|Memset|Record|Synchronize|SetDevice|ResetDevice).*|_handle"
         ),
-        ("runtime", "launch"),
+        ("runtime", "launch", "bench.loops"),
     ),
     # A status becomes an exception in errors.check; operators raise what their rules found, before any status.
     Restricted("the class of a status", re.compile("_CLASSES"), ("errors",)),

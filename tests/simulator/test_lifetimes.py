@@ -17,7 +17,6 @@ import aclnn_kvcache as kv
 from aclnn_kvcache.launch import Executor
 from aclnn_kvcache.oracle.fp8 import to_e4m3fn
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import API, NAMES
-from aclnn_kvcache.runtime.descriptor import Descriptors
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
@@ -59,13 +58,14 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
     arrays = scatter_arguments(session, tokens)
     assert len(arrays) == len(NAMES)
     device = session.stream.device
-    descriptors = Descriptors(device, [*arrays, None])
-    executor = Executor(device, API, descriptors.values)
+    with device.bound():
+        executor = Executor(device, API, session.stream.descriptors.native([*arrays, None]))
     assert (executor.workspace_size > 0) == sized
     launches, misuses = sim.counter("ACLSIM_KERNEL_LAUNCHES"), sim.counter("ACLSIM_MISUSES")
-    executor.run(session.stream)
-    with pytest.raises(kv.ExecutorConsumedError, match="already consumed"):
+    with device.bound():
         executor.run(session.stream)
+        with pytest.raises(kv.ExecutorConsumedError, match="already consumed"):
+            executor.run(session.stream)
     executor.close()
     session.stream.synchronize()
     assert sim.counter("ACLSIM_KERNEL_LAUNCHES") - launches == sized
@@ -73,8 +73,9 @@ def test_d6_an_executor_runs_once(session: kv.Session, sim: Any, tokens: int, si
 
 
 def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) -> None:
-    descriptors = Descriptors(session.stream.device, [*scatter_arguments(session, 2), None])
-    executor = Executor(session.stream.device, API, descriptors.values)
+    device = session.stream.device
+    with device.bound():
+        executor = Executor(device, API, session.stream.descriptors.native([*scatter_arguments(session, 2), None]))
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 1
     executor.close()
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared calls: checked once, launched many times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.launch import PreparedLaunch
+from aclnn_kvcache.ops.arguments import (
+    DEVICE,
+    Array,
+    Checked,
+    c_arguments,
+    check_data,
+    place_of,
+    raise_findings,
+)
+from aclnn_kvcache.ops.failure import Failing
+from aclnn_kvcache.rules.rule import Contract
+from aclnn_kvcache.runtime.device import Device
+from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, upload
+from aclnn_kvcache.runtime.stream import Stream
+
+REPEATABLE, TWO_PHASE = "repeatable", "two-phase"
+
+
+class Plan:
+    """A call that was checked and described once: ``plan()`` launches it again, on its stream, and returns at once.
+
+    ``mode`` says how: "repeatable" (one executor serves every launch) or "two-phase" (each launch sizes the call anew,
+    with the descriptors made once), and ``reason`` why. Arrays are as they are at the time the launch runs; ``update``
+    puts others in their place. Close it, or use it as a context manager; it keeps its arrays alive.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        stream: Stream,
+        contract: Contract,
+        arguments: Mapping[str, Array],
+        attributes: Mapping[str, Any],
+        checked: Checked,
+    ) -> None:
+        self._device, self._contract, self._attributes, self._checked = device, contract, attributes, checked
+        self.stream = stream
+        self._values = {name: a for name, a in arguments.items() if isinstance(a, np.ndarray)}
+        self._arrays = {name: _on_device(device, array) for name, array in arguments.items()}
+        native = c_arguments(contract, self._arrays, attributes)
+        with Failing(device.library, contract.api, checked.described):
+            self._launch = PreparedLaunch(device, contract.api, native, stream, checked.described)
+        self._run = self._launch.run
+        self._returned = tuple(self._arrays[name] for name in contract.outputs) or None
+
+    @property
+    def mode(self) -> str:
+        """ "repeatable" or "two-phase"."""
+        return REPEATABLE if self._launch.is_repeatable else TWO_PHASE
+
+    @property
+    def reason(self) -> str:
+        """Why this mode."""
+        if self._launch.is_repeatable:
+            return "CANN made the executor repeatable: a launch is phase 2 alone"
+        return (
+            "CANN refuses to make the executor repeatable, as it does for scatter on contiguous tensors and once an "
+            "identical call was made on this thread: a launch is phase 1 and phase 2, with descriptors made once"
+        )
+
+    def __call__(self) -> Any:
+        """Launches the call; returns what the method does, the same arrays each time.
+
+        Raises ClosedError, AclnnInnerError; a fault of the device surfaces at a later synchronise.
+        """
+        device = self._device
+        previous = device.bind()
+        try:
+            self._run()
+        except Exception as error:
+            self._explain(error)
+            raise
+        finally:
+            device.unbind(previous)
+        return self._returned
+
+    def update(self, **arrays: Array) -> None:
+        """Puts other arrays in the place of arguments, from the next launch on.
+
+        They must have the shape, dtype and strides of those they replace. slot_mapping, query_start_loc and seq_lens
+        may be host arrays if they were when the call was prepared: their values are checked, and copied to the device.
+        Raises ArgumentError, AclnnParameterError (values, overlaps), ClosedError; nothing is changed then.
+        """
+        with self._device.bound():
+            self._launch.require_open()
+            for name, array in arrays.items():
+                self._require_alike(name, array)
+            values = {**self._values, **{n: a for n, a in arrays.items() if isinstance(a, np.ndarray)}}
+            merged = {**self._arrays, **{n: a for n, a in arrays.items() if isinstance(a, DeviceArray)}}
+            specs = {name: array.layout.spec for name, array in merged.items()}
+            found = check_data(self._contract, specs, {**merged, **values}, self._attributes, DEVICE)
+            raise_findings(self._device.library, self._contract, found, self._checked.described)
+            self._values = values
+            for name, array in arrays.items():
+                merged[name] = _on_device(self._device, array)
+                self._launch.point(self._contract.parameters.index(name), merged[name])
+            self._arrays = merged
+            self._returned = tuple(merged[name] for name in self._contract.outputs) or None
+
+    def close(self) -> None:
+        """Gives descriptors and executor back; queued launches still run. Idempotent."""
+        self._launch.close()
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """The aclTensor handles of the call, in the order of the C function."""
+        return self._launch.tensors
+
+    @property
+    def executor(self) -> int | None:
+        """The handle of the executor of a repeatable plan."""
+        return self._launch.executor
+
+    @property
+    def closed(self) -> bool:
+        return self._launch.closed
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Plan {self._contract.name} {self.mode}{' closed' if self.closed else ''}>"
+
+    def _require_alike(self, name: str, array: Array) -> None:
+        if name not in self._arrays:
+            raise ArgumentError("update", f"names among {', '.join(self._arrays)}", repr(name))
+        old: Array = self._values.get(name, self._arrays[name])
+        if isinstance(old, np.ndarray) and isinstance(array, np.ndarray):
+            wanted, got = (old.shape, old.dtype), (array.shape, array.dtype)
+        else:
+            place_of(self._device, {name: array}, ())
+            if isinstance(array, np.ndarray):
+                raise ArgumentError(name, "a device array", "a host array", "session.array(...) makes one")
+            wanted, got = _layout(self._arrays[name]), _layout(array)
+            base = array.ptr - self._arrays[name].layout.offset
+            if base % ALIGNMENT:
+                raise ArgumentError(
+                    name,
+                    f"an array that starts as far from a multiple of {ALIGNMENT} bytes as the one it replaces",
+                    f"one at {array.ptr:#x}",
+                    "prepare another plan for it",
+                )
+        if wanted != got:
+            raise ArgumentError(name, f"an array like the one it replaces, {wanted}", f"{got}", "prepare another plan")
+
+    def _explain(self, error: Exception) -> None:
+        Failing(self._device.library, self._contract.api, self._checked.described).__exit__(type(error), error, None)
+
+
+def _layout(array: DeviceArray) -> tuple[Any, ...]:
+    return array.shape, array.dtype, array.strides
+
+
+def _on_device(device: Device, array: Array) -> DeviceArray:
+    return upload(device, array) if isinstance(array, np.ndarray) else array
+
+
+def require_on_device(device: Device, contract: Contract, arguments: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for what a plan cannot use: host arrays, but for those whose values are looked at."""
+    rest = {name: array for name, array in arguments.items() if array is not None and name not in contract.values}
+    if place_of(device, rest, contract.written if all(n in rest for n in contract.written) else ()) != DEVICE:
+        raise ArgumentError(
+            "arguments", "device arrays: a plan launches on them again and again", "host arrays", "session.array(...)"
+        )
+    place_of(device, {n: a for n, a in arguments.items() if isinstance(a, DeviceArray)}, ())

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared calls: results of every launch, arrays put in the place of others, modes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import aclnn_kvcache as kv
+from aclnn_kvcache import oracle
+
+E4M3 = ml_dtypes.float8_e4m3fn
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+def scatter_arrays(rng: np.random.Generator, tokens: int = 3) -> dict[str, np.ndarray[Any, Any]]:
+    def fp8(*shape: int) -> np.ndarray[Any, Any]:
+        return rng.integers(0, 256, shape, np.uint8).view(E4M3)
+
+    return {
+        "key": fp8(tokens, 2, 16),
+        "value": fp8(tokens, 2, 16),
+        "key_cache": fp8(4, 2, 4, 16),
+        "value_cache": fp8(4, 2, 4, 16),
+        "slot_mapping": rng.permutation(16)[:tokens].astype(np.int32),
+        "key_scale": rng.random((tokens, 2), np.float32),
+        "key_scale_cache": rng.random((4, 2, 4, 1), np.float32),
+    }
+
+
+def fused_arrays(rng: np.random.Generator) -> dict[str, np.ndarray[Any, Any]]:
+    return {
+        "qkv": rng.standard_normal((3, 12, 128)).astype(ml_dtypes.bfloat16),
+        "q_gamma": rng.random(128, np.float32),
+        "k_gamma": rng.random(128, np.float32),
+        "cos_sin": rng.random((8, 128), np.float32),
+        "slot_mapping": np.array([3, 0, 9], np.int32),
+        "k_cache": np.zeros((4, 2, 4, 128), E4M3),
+        "v_cache": np.zeros((4, 2, 4, 128), E4M3),
+        "k_scale_cache": np.zeros((4, 2, 4, 1), np.float32),
+        "query_start_loc": np.array([0, 3], np.int32),
+        "seq_lens": np.array([5], np.int32),
+        "rotation": np.eye(128).astype(ml_dtypes.bfloat16),
+        "v_scale": np.ones(2, np.float32),
+    }
+
+
+def uploaded(session: kv.Session, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, kv.DeviceArray]:
+    return {name: session.array(array) for name, array in arrays.items()}
+
+
+def expect_scatter(host: dict[str, np.ndarray[Any, Any]], device: dict[str, kv.DeviceArray]) -> None:
+    expected = oracle.scatter_pa_kv_cache_with_k_scale(**host)
+    for name in ("key_cache", "value_cache", "key_scale_cache"):
+        assert device[name].numpy().tobytes() == getattr(expected, name).tobytes()
+
+
+def test_each_launch_moves_what_the_arrays_hold_then(session: kv.Session, rng: np.random.Generator) -> None:
+    host = scatter_arrays(rng)
+    device = uploaded(session, host)
+    with session.prepare_scatter_pa_kv_cache_with_k_scale(**device) as plan:
+        assert (plan.mode, "scatter on contiguous tensors" in plan.reason) == ("two-phase", True)
+        assert plan() is None
+        expect_scatter(host, device)
+        other = scatter_arrays(rng)
+        plan.update(**{name: session.array(other[name]) for name in ("key", "slot_mapping", "key_scale")})
+        plan()
+        after = oracle.scatter_pa_kv_cache_with_k_scale(**host)._asdict()
+        moved = {**host, **after, **{name: other[name] for name in ("key", "slot_mapping", "key_scale")}}
+        expect_scatter(moved, device)
+
+
+def test_slots_on_the_host_are_checked_and_copied(session: kv.Session, rng: np.random.Generator) -> None:
+    host = scatter_arrays(rng)
+    device: dict[str, Any] = {**uploaded(session, host), "slot_mapping": host["slot_mapping"]}
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+    plan()
+    expect_scatter(host, device)
+    before = [device[name].numpy().tobytes() for name in ("key_cache", "value_cache", "key_scale_cache")]
+    for slots, words in ([0, 16, 1], "slot 16"), ([5, 5, 1], "rows 0 and 1 both hold slot 5"), ([-1, 0, 1], "slot -1"):
+        with pytest.raises(kv.AclnnParameterError, match=words):
+            plan.update(slot_mapping=np.array(slots, np.int32))
+    plan()
+    assert before == [device[name].numpy().tobytes() for name in ("key_cache", "value_cache", "key_scale_cache")]
+    fresh = np.array([15, 2, 8], np.int32)
+    plan.update(slot_mapping=fresh)
+    plan()
+    after = oracle.scatter_pa_kv_cache_with_k_scale(**host)._asdict()
+    expect_scatter({**host, **after, "slot_mapping": fresh}, device)
+    with pytest.raises(kv.AclnnParameterError, match="slot 99"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "slot_mapping": np.array([0, 1, 99], np.int32)})
+    plan.close()
+
+
+def test_strided_caches_make_a_repeatable_plan_and_layers_can_be_walked(
+    session: kv.Session, sim: Any, rng: np.random.Generator
+) -> None:
+    host = scatter_arrays(rng)
+    layers = {name: np.stack([host[name]] * 3) for name in ("key_cache", "value_cache", "key_scale_cache")}
+    padded = np.zeros((3, 4, 2, 4, 32), E4M3)
+    padded[..., :16] = layers["key_cache"]
+    bases = {**{name: session.array(array) for name, array in layers.items()}, "key_cache": session.array(padded)}
+    inputs = {name: session.array(array) for name, array in host.items() if name not in bases}
+
+    def layer(index: int) -> dict[str, kv.DeviceArray]:
+        views = {name: base[index] for name, base in bases.items()}
+        return {**views, "key_cache": views["key_cache"][..., :16]}
+
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**inputs, **layer(0))
+    assert plan.mode == "repeatable"
+    executors = sim.counter("ACLSIM_LIVE_EXECUTORS")
+    plan()
+    plan.update(**layer(2))
+    plan()
+    plan()
+    assert sim.counter("ACLSIM_LIVE_EXECUTORS") == executors == 1
+    expected = oracle.scatter_pa_kv_cache_with_k_scale(**host)
+    assert bases["value_cache"].numpy()[[0, 2]].tobytes() == np.stack([expected.value_cache] * 2).tobytes()
+    assert bases["value_cache"].numpy()[1].tobytes() == host["value_cache"].tobytes()
+    assert bases["key_cache"].numpy()[2, ..., :16].tobytes() == expected.key_cache.tobytes()
+    assert not bases["key_cache"].numpy()[..., 16:].view(np.uint8).any()
+    plan.close()
+    assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0
+
+
+def test_the_fused_operator_is_repeatable_unless_it_was_called_before(
+    session: kv.Session, rng: np.random.Generator
+) -> None:
+    host = fused_arrays(rng)
+    expected = oracle.qkv_rms_norm_rope_cache_with_k_scale(**host, head_nums=(8, 2, 2))
+    device = uploaded(session, host)
+    first = session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**device, head_nums=(8, 2, 2))
+    assert first.mode == "repeatable"
+    outputs = first()
+    assert all(again is array for again, array in zip(first(), outputs, strict=True))
+    assert outputs[0].numpy().tobytes() == expected.q_out.tobytes()
+    assert device["k_cache"].numpy().tobytes() == expected.k_cache.tobytes()
+    first.close()
+    given = {"q_out": outputs[0], "q_scale": outputs[1]}
+    session.qkv_rms_norm_rope_cache_with_k_scale(**device, **given, head_nums=(8, 2, 2))
+    second = session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**device, **given, head_nums=(8, 2, 2))
+    assert (second.mode, "identical call" in second.reason) == ("two-phase", True)
+    fresh = session.array(host["qkv"][::-1])
+    second.update(qkv=fresh)
+    second()
+    turned = oracle.qkv_rms_norm_rope_cache_with_k_scale(**{**host, "qkv": host["qkv"][::-1]}, head_nums=(8, 2, 2))
+    assert outputs[0].numpy().tobytes() == turned.q_out.tobytes()
+    second.close()
+
+
+def test_one_array_in_two_places_is_replaced_in_one(session: kv.Session, rng: np.random.Generator) -> None:
+    host = fused_arrays(rng)
+    device = {**uploaded(session, host), "k_gamma": (gamma := session.array(host["q_gamma"])), "q_gamma": gamma}
+    plan = session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**device, head_nums=(8, 2, 2))
+    plan.update(k_gamma=session.array(host["k_gamma"]))
+    q_out, _ = plan()
+    expected = oracle.qkv_rms_norm_rope_cache_with_k_scale(**host, head_nums=(8, 2, 2))
+    assert q_out.numpy().tobytes() == expected.q_out.tobytes()
+    assert device["k_cache"].numpy().tobytes() == expected.k_cache.tobytes()
+    plan.close()
+
+
+def test_a_plan_keeps_its_arrays_and_work_in_flight_alive(
+    session: kv.Session, held: Any, rng: np.random.Generator
+) -> None:
+    host = scatter_arrays(rng)
+    device = uploaded(session, host)
+    caches = {name: device[name] for name in ("key_cache", "value_cache", "key_scale_cache")}
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+    del device
+    plan()
+    plan.close()
+    del plan
+    held.aclsim_release_streams()
+    session.stream.synchronize()
+    expect_scatter(host, caches)
+
+
+def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> None:
+    host = scatter_arrays(rng)
+    device = uploaded(session, host)
+    with pytest.raises(kv.ArgumentError, match="device arrays: a plan launches on them again"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**host)
+    with pytest.raises(kv.AclnnParameterError, match="key_scale is None"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "key_scale": None})
+    empty = {name: session.array(array) for name, array in scatter_arrays(rng, 0).items()}
+    with pytest.raises(kv.ArgumentError, match="at least one token"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**empty)
+    with pytest.raises(TypeError, match="key_scale_cache"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(*list(device.values())[:-1])
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+    refused = {
+        "names among key, value": {"query": device["key"]},
+        "key: expected an array like the one it replaces": {"key": session.array(host["key"][:2])},
+        "key: expected a device array, got a host array": {"key": host["key"]},
+        "key: expected a numpy.ndarray or a DeviceArray, got list": {"key": [1]},
+    }
+    for words, arrays in refused.items():
+        with pytest.raises(kv.ArgumentError, match=words):
+            plan.update(**arrays)
+    with pytest.raises(kv.AclnnParameterError, match="key_cache, which is written, shares memory with value_cache"):
+        plan.update(key_cache=device["value_cache"])
+    closed = session.array(host["key"])
+    closed.close()
+    with pytest.raises(kv.ClosedError):
+        plan.update(key=closed)
+    plan()
+    expect_scatter(host, device)
+    plan.close()
+    plan.close()
+    with pytest.raises(kv.ClosedError):
+        plan()
+    with pytest.raises(kv.ClosedError):
+        plan.update(key=device["key"])
+
+
+def test_a_closed_array_ends_a_plan_with_an_error_and_not_a_fault(
+    session: kv.Session, rng: np.random.Generator
+) -> None:
+    device = uploaded(session, scatter_arrays(rng))
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+    plan()
+    device["value"].close()
+    with pytest.raises(kv.ClosedError):
+        plan()
+    plan.close()
+
+
+def test_faults_and_blocking_mode_name_the_launch(rng: np.random.Generator) -> None:
+    with kv.Session(backend="simulator", blocking=True) as session:
+        device = uploaded(session, scatter_arrays(rng))
+        outside = session.borrow_array(64, (4, 2, 4, 16), E4M3)
+        plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "value_cache": outside})
+        with pytest.raises(kv.DeviceFaultError) as caught:
+            plan()
+        assert caught.value.operator == "aclnnScatterPaKvCacheWithKScale"
+        assert [launch.number for launch in caught.value.launches] == [1]
+        assert caught.value.arguments[0].name == "key"
+        plan.close()
+
+
+def test_many_launches_leave_nothing_behind(session: kv.Session, sim: Any, rng: np.random.Generator) -> None:
+    device = uploaded(session, scatter_arrays(rng))
+    plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+    plan()
+    session.stream.synchronize()
+    before = sim.live()
+    for _ in range(2000):
+        plan()
+    session.stream.synchronize()
+    assert sim.live() == before
+    plan.close()
