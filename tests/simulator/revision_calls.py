@@ -56,6 +56,7 @@ class Call(qkv_calls.Call):
         heads = (8 * k_heads, k_heads, k_heads)
         super().__init__(device, tokens, heads, **options)
         self.scene = scene
+        self.dtypes = qkv_calls.DTYPES | {"mropePositionOptional": scatter_calls.INT32} | DTYPES[scene]
         self.section: Sequence[int] = (24, 20, 20)
         blocks, _, block_size, _ = self.arrays["kCacheRef"].shape
         if scene != "rope":
@@ -70,11 +71,10 @@ class Call(qkv_calls.Call):
             self.arrays.pop(name, None)
 
     def prepare(self) -> Call:
-        dtypes = qkv_calls.DTYPES | {"mropePositionOptional": scatter_calls.INT32} | DTYPES[self.scene]
         for name in self.arrays:
             array = self.stored(name)
             self.addresses[name] = self.device.upload(array)
-            self.tensors[name] = self.device.tensor(array.shape, dtypes[name], self.addresses[name])
+            self.tensors[name] = self.device.tensor(array.shape, self.dtypes[name], self.addresses[name])
         device = self.device
         section = None if self.scene == "rope" else device.int_array(self.section)
         layouts = (layout.encode() for layout in self.layouts)

@@ -29,6 +29,7 @@ def test_every_part_runs_once(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.decode()) == (0, "once each\n"), done.stderr.decode()
 
 
+@pytest.mark.provokes("race:duplicate_slot")
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs the choice of cores")
 def test_one_core_gives_what_all_give(device: Any) -> None:
     """The stream's thread comes into being with the cores of this one."""

@@ -5,7 +5,7 @@ row by row through plain loops. Inputs come from a hash, which is the same every
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,18 @@ def digest(results: dict[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-@pytest.mark.parametrize("name", CASES)
+SHARED = "tokens that share slots"
+
+
+def marked(names: Iterable[str]) -> list[Any]:
+    """The names as parameters, with what the checks are to say."""
+    return [
+        pytest.param(name, marks=[pytest.mark.provokes("race:duplicate_slot")] if name == SHARED else [], id=name)
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", marked(CASES))
 def test_results_are_those_recorded(device: Any, name: str) -> None:
     options, wanted = CASES[name]
     call = calls.Call(device, rows=options["tokens"], **options)

@@ -13,7 +13,7 @@ import pytest
 from aclnn_kvcache.native.library import load
 
 REVISIONS = Path(__file__).parent / "revisions"
-FILES = {"b": ("phase1", "mrope"), "c": ("phase1", "mrope", "mx")}
+FILES = {"b": ("phase1", "mrope", "checks"), "c": ("phase1", "mrope", "mx", "checks")}
 
 
 @pytest.mark.parametrize(("revision", "name"), [(r, name) for r, names in FILES.items() for name in names])

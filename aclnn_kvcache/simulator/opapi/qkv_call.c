@@ -65,10 +65,18 @@ void qkv_infer_outputs(const void *const handles[QKV_TENSORS], const sim_tensor 
     infer_shape(handles[Q_SCALE], has_blocks ? 3 : 2, (int64_t[]){outer, inner, HEAD_SIZE / MX_BLOCK});
 }
 
-/* Everything but the caches and the outputs is copied when it is not contiguous. */
+/* Everything but the caches and the outputs. */
 static bool is_input(qkv_tensor tensor)
 {
     return tensor < K_CACHE || (tensor > K_SCALE_CACHE && tensor != Q_OUT && tensor != Q_SCALE);
+}
+
+/* A private format counts as contiguous (phase1_revision_b.md, To be copied). */
+static bool is_copied(const sim_tensor *const tensors[QKV_TENSORS], int index)
+{
+    const sim_tensor *tensor = tensors[index];
+
+    return tensor != NULL && is_input((qkv_tensor)index) && !qkv_is_private(tensor) && !op_tensor_is_contiguous(tensor);
 }
 
 static uint64_t rounded_up(uint64_t bytes)
@@ -86,7 +94,7 @@ static uint64_t stage(const sim_tensor *const tensors[QKV_TENSORS], const qkv_at
 
     for (int i = 0; i < QKV_TENSORS; i++) {
         details->staged_at[i] = tensors[i] == NULL ? QKV_ABSENT : NOT_STAGED;
-        if (tensors[i] != NULL && is_input((qkv_tensor)i) && !op_tensor_is_contiguous(tensors[i])) {
+        if (is_copied(tensors, i)) {
             end = op_stage_reserve(tensors[i], end, &details->staged_at[i]);
         }
     }
@@ -96,8 +104,7 @@ static uint64_t stage(const sim_tensor *const tensors[QKV_TENSORS], const qkv_at
 aclnnStatus qkv_check_copies(const sim_tensor *const tensors[QKV_TENSORS])
 {
     for (int i = 0; i < QKV_TENSORS; i++) {
-        if (tensors[i] != NULL && is_input((qkv_tensor)i) && !op_tensor_is_contiguous(tensors[i]) &&
-            op_tensor_leaves_storage(tensors[i])) {
+        if (is_copied(tensors, i) && op_tensor_leaves_storage(tensors[i])) {
             sim_message("EZ1001", "AclNN_Parameter_Error", "input %d reaches outside its storage of %lld elements", i,
                         (long long)op_tensor_storage_elements(tensors[i]));
             return ACLNN_ERR_INNER_NULLPTR;

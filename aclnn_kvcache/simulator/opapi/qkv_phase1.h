@@ -41,6 +41,8 @@ typedef struct {
 aclnnStatus qkv_check_empty(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order);
 aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order,
                              const int dtypes[QKV_TENSORS]);
+/* Whether its format is one of the device's own. */
+bool qkv_is_private(const sim_tensor *tensor);
 aclnnStatus qkv_check_formats(const sim_tensor *const tensors[QKV_TENSORS], qkv_order order);
 
 /* What copies of inputs ask of the storage, and views of caches. */

@@ -43,7 +43,7 @@ aclnnStatus qkv_check_dtypes(const sim_tensor *const tensors[QKV_TENSORS], qkv_o
     return ACLNN_SUCCESS;
 }
 
-static bool is_private(const sim_tensor *tensor)
+bool qkv_is_private(const sim_tensor *tensor)
 {
     for (size_t i = 0; i < COUNT(private_formats); i++) {
         if ((int)tensor->format == private_formats[i]) {
@@ -57,7 +57,7 @@ aclnnStatus qkv_check_formats(const sim_tensor *const tensors[QKV_TENSORS], qkv_
 {
     for (size_t i = 0; i < order.count; i++) {
         const sim_tensor *tensor = tensors[order.tensors[i]];
-        if (tensor != NULL && is_private(tensor)) {
+        if (tensor != NULL && qkv_is_private(tensor)) {
             sim_message_solution(BAD_FORMAT, "%s has the private format %d", qkv_names[order.tensors[i]],
                                  (int)tensor->format);
             return ACLNN_ERR_PARAM_INVALID;

@@ -81,12 +81,11 @@ def retype(
 ) -> None:
     """Another descriptor for the tensor, of memory that need not be there: phase 1 does not touch it."""
     storage = None if strides is None else [1 << 40]
-    dtypes = calls.qkv_calls.DTYPES | {"mropePositionOptional": calls.INT32} | calls.DTYPES[call.scene]
     address = call.addresses.get(name, call.addresses["qkv"])
     if name in call.tensors:
         device.destroy(call.tensors[name])
     call.tensors[name] = device.tensor(
-        shape, dtypes[name] if dtype is None else dtype, address, strides, offset, storage
+        shape, call.dtypes[name] if dtype is None else dtype, address, strides, offset, storage
     )
 
 
@@ -139,6 +138,14 @@ def test_inputs_that_leave_their_storage(device: Any) -> None:
     assert answer(device, call)[0] == 0
 
 
+def test_empty_inputs_have_nothing_to_copy(device: Any) -> None:
+    """Whatever their strides; B asks for emptiness before, C for the shape after."""
+    call = calls.Call(device, "mrope").prepare()
+    retype(device, call, "cosSin", (0, 128), (-128, 2))
+    wanted = (161002, "EZ0026", ["cosSin"]) if calls.REVISION == "b" else (161002, "EZ0009", ["cosSin"])
+    assert answer(device, call) == wanted
+
+
 def test_negative_token_counts(device: Any) -> None:
     """Dense strides over a negative extent are not those of a dense tensor any more."""
     call = calls.Call(device, layouts=("NTD", "NTD")).prepare()
@@ -183,6 +190,7 @@ def test_least_strides(device: Any, strides: Any, name: str) -> None:
     assert answer(device, call) == (INNER, "EZ0028", [name])
 
 
+@pytest.mark.provokes("api:no_device")
 def test_without_a_device(device: Any) -> None:
     """The page leaves it open; here it comes before the tiling, with the status that the tiling has."""
     good, strided = calls.Call(device).prepare(), calls.Call(device).prepare()
@@ -218,6 +226,7 @@ def test_identical_calls_hit_the_cache_and_others_do_not(device: Any) -> None:
 
 @pytest.mark.skipif(calls.REVISION != "c", reason="of revision C")
 class TestRevisionC:
+    @pytest.mark.usefixtures("cheap_checks")
     def test_outputs_may_have_any_shape(self, device: Any) -> None:
         """Shape inference writes their descriptors; the kernel goes by the call, not by them."""
         call = calls.Call(device, "mx").prepare()
@@ -226,6 +235,26 @@ class TestRevisionC:
         assert call.run() == 0
         assert (call.result("qOut") == 0x78).all(), "1 is 256 of 2^-8"
         assert (call.result("qScale") == 119).all()
+
+    @pytest.mark.parametrize("shape", [(), (0,), (1,) * 8, (2**40,) * 4])
+    def test_and_any_rank(self, device: Any, reports: Any, shape: Any) -> None:
+        """What the kernel writes is held against the tensor that the caller has described."""
+        call = calls.Call(device, "mx").prepare()
+        retype(device, call, "qOut", shape)
+        assert call.run() == 0
+        found = reports.take()
+        is_large = shape == (2**40,) * 4
+        assert [r["kind"] for r in found] == [] if is_large else ["out_of_bounds_write"] * 3
+        assert all("not all inside tensor qOut" in r["text"] for r in found)
+        assert ((call.result("qOut") == 0x78).all(), (call.result("qOut") == 0xCC).all()) == (is_large, not is_large)
+
+    def test_private_formats_are_not_copied(self, device: Any) -> None:
+        """They count as contiguous, whatever their strides, and are asked for nothing else."""
+        call = calls.Call(device, "mrope").prepare()
+        base = call.addresses["mropePositionOptional"]
+        for fmt, wanted in ((calls.scatter_calls.ND, (561103, "EZ1001", [])), (29, (0, None, []))):
+            call.tensors["mropePositionOptional"] = device.tensor((3, 3), calls.INT32, base, (-3, 1), 0, [9], fmt)
+            assert answer(device, call) == wanted
 
     def test_modes(self, device: Any) -> None:
         call = calls.Call(device).prepare()
