@@ -14,10 +14,10 @@ static const void *as_pointer(uint64_t address)
     return (const void *)(uintptr_t)address;
 }
 
-/* The bytes were touched. */
+/* The bytes were touched; where a window is open nobody wants to know. */
 static void note(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access)
 {
-    if (sim_checking(SIM_CHECK_RACE)) {
+    if (of->window.bytes == 0) {
         sim_footprint_note(of->is_copy ? "workspace" : of->name, as_pointer(address), bytes, access == SIM_WRITE);
     }
 }

@@ -2,6 +2,7 @@
 #include "opapi/op_operand.h"
 
 #include "core/checks.h"
+#include "core/footprint.h"
 #include "core/memory.h"
 #include "opapi/op_tensor.h"
 
@@ -10,7 +11,7 @@ static op_window open_window(uint64_t address)
     void *start;
     size_t bytes;
 
-    if (sim_checking(SIM_CHECK_MEM) || sim_checking(SIM_CHECK_INIT) || sim_checking(SIM_CHECK_RACE) ||
+    if (sim_checking(SIM_CHECK_MEM) || sim_checking(SIM_CHECK_INIT) || sim_footprint_is_wanted() ||
         !sim_memory_find((const void *)(uintptr_t)address, &start, &bytes)) {
         return (op_window){0};
     }
