@@ -20,9 +20,16 @@ LIB = "aclnn_kvcache/simulator/lib"
 CORE = f"{LIB}/libaclsim_core.so"
 SETS = {
     folder: {f"{folder}/lib{name}.so" for name in ("ascendcl", "nnopbase", "opapi")}
-    for folder in (LIB, f"{LIB}/cann_8_5")
+    for folder in (LIB, f"{LIB}/cann_8_5", f"{LIB}/rev_b", f"{LIB}/rev_c")
 }
 LIBRARIES = {CORE}.union(*SETS.values())
+OPERATORS = ("aclnn_qkv_rms_norm_rope_cache_with_k_scale.h", "aclnn_scatter_pa_kv_cache_with_k_scale.h")
+BESIDE = {
+    f"{folder}/include/aclnnop/{name}"
+    for folder in ("aclnn_kvcache/simulator", f"{LIB}/rev_b", f"{LIB}/rev_c")
+    for name in OPERATORS
+}
+"""The operators' headers where CANN has them, seen from the libraries: they tell the revision."""
 RUNPATHS = {LIB: "$ORIGIN"}
 """Of the libraries of a folder; those of a folder below it find the core above them."""
 SYSTEM_LIBRARIES = re.compile(r"libc\.so\.6|libm\.so\.6|libpthread\.so\.0|ld-linux-[\w-]+\.so\.\d")
@@ -61,8 +68,7 @@ def test_tag(installed: importlib.metadata.Distribution) -> None:
 def test_modules_headers_and_marker(files: set[str]) -> None:
     assert {path for path in files if path.endswith(".py")} == checkout("*.py")
     headers = checkout("include/**/*.h")
-    beside = {path.replace("/include/", "/simulator/include/") for path in headers if "/aclnnop/" in path}
-    assert {path for path in files if path.endswith(".h")} == headers | beside
+    assert {path for path in files if path.endswith(".h")} == headers | BESIDE
     assert "aclnn_kvcache/py.typed" in files
     assert {path for path in files if "/replay/programs/" in path} == checkout("replay/programs/*")
 

@@ -75,6 +75,32 @@ def test_a_set_of_another_release_is_complete(tmp_path: Path) -> None:
     assert "aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize" in done.stderr
 
 
+REVISION = """
+#include <stdio.h>
+#include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
+#include "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h"
+int main(void)
+{
+    uint64_t size;
+    aclOpExecutor *executor;
+    printf("%d\\n", aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(ARGUMENTS, &size, &executor));
+    return aclnnScatterPaKvCacheWithKScale(NULL, 0, NULL, NULL) == 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("revision", "count"), [("b", 23), ("c", 24)])
+def test_a_set_of_another_revision_is_complete(revision: str, count: int, tmp_path: Path) -> None:
+    """Header and libraries of one folder; the arguments are all NULL but epsilon and where the answer goes."""
+    folder = Path(load("simulator").paths[0]).parent / f"rev_{revision}"
+    arguments = ", ".join("0.0F" if index == 16 else "NULL" for index in range(count - 2))
+    (tmp_path / "revision.c").write_text(REVISION.replace("ARGUMENTS", arguments), encoding="utf-8")
+    command = [*compiler(".c")[:-2], "-I", str(folder / "include"), "-I", str(INCLUDE)]
+    link = ["-L", str(folder), "-lascendcl", "-lnnopbase", "-lopapi"]
+    run([*command, str(tmp_path / "revision.c"), "-o", str(tmp_path / "revision"), *link])
+    assert run([str(tmp_path / "revision")], LD_LIBRARY_PATH=str(folder)) == "161001\n"
+
+
 HEADERS = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
 
 

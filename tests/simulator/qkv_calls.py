@@ -73,6 +73,8 @@ class Call:
     """A dense call; cos is 1, sin 0, gammas 1, the rotation the identity, epsilon 0 and every x 1, so that Q and K rows
     come out as ones. Arrays may be changed before ``prepare``, which uploads them and makes the tensors."""
 
+    dtypes = DTYPES
+
     def __init__(
         self,
         device: Device,
@@ -119,7 +121,7 @@ class Call:
         for name in NAMES:
             array = self.stored(name)
             self.addresses[name] = self.device.upload(array)
-            self.tensors[name] = self.device.tensor(array.shape, DTYPES[name], self.addresses[name])
+            self.tensors[name] = self.device.tensor(array.shape, self.dtypes[name], self.addresses[name])
         self.attributes = Attributes(
             self.device.int_array(self.heads), *(layout.encode() for layout in self.layouts), self.epsilon
         )
@@ -134,7 +136,7 @@ class Call:
     def view_at(self, name: str, address: int, elements: int, strides: Sequence[int], offset: int = 0) -> None:
         self.device.destroy(self.tensors[name])
         self.tensors[name] = self.device.tensor(
-            self.stored(name).shape, DTYPES[name], address, strides, offset, [elements]
+            self.stored(name).shape, self.dtypes[name], address, strides, offset, [elements]
         )
 
     @property

@@ -17,8 +17,8 @@ CODE = re.compile(r"\bEZ\d{4}\b")
 FIELDS = ("id", "status", "sized", "ez", "about")
 
 
-def recorded(operator: str) -> list[dict[str, Any]]:
-    data = Path(__file__).parents[1] / "data" / f"phase1_rev_a_{operator}.jsonl.gz"
+def recorded(name: str) -> list[dict[str, Any]]:
+    data = Path(__file__).parents[1] / "data" / f"phase1_rev_{name}.jsonl.gz"
     with gzip.open(data, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
@@ -73,10 +73,10 @@ def answer(
     return dict(zip(FIELDS, got, strict=True))
 
 
-def differences(device: Any, operator: str, ask: Callable[[dict[str, Any], int], dict[str, Any]]) -> list[Any]:
-    """Runs every recorded call; pairs of the simulator's answer and CANN's that differ."""
-    lines = recorded(operator)
-    assert len(lines) == 1000
+def differences(device: Any, name: str, count: int, ask: Callable[[dict[str, Any], int], dict[str, Any]]) -> list[Any]:
+    """Runs every recorded call, of which there are so many; pairs of the simulator's answer and CANN's that differ."""
+    lines = recorded(name)
+    assert len(lines) == count
     base = device.alloc(1024)
     executors = device.counter("ACLSIM_LIVE_EXECUTORS")
     wanted = [{name: line[name] for name in FIELDS} for line in lines]

@@ -88,8 +88,8 @@ class Kernels:
     """Launches Python functions as kernels, by the door that the operators use."""
 
     def __init__(self, sim: Any) -> None:
-        folder = Path(next(iter(sim._library.paths))).parent
-        core = ctypes.CDLL(str(folder / "libaclsim_core.so"))
+        assert sim.aclsim_version() is not None  # so the core is loaded, from wherever it lies
+        core = ctypes.CDLL("libaclsim_core.so")
         self._enqueue = core.sim_stream_enqueue
         self._enqueue.argtypes = [ctypes.c_void_p, _Task, ctypes.c_int]
         self._enqueue.restype = ctypes.c_int

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 NAMES = ("key", "value", "keyCacheRef", "valueCacheRef", "slotMapping", "keyScale", "keyScaleCacheRef")
+CACHES = ("keyCacheRef", "valueCacheRef", "keyScaleCacheRef")
 UNTOUCHED_SIZE = 0xDEADBEEFDEADBEEF
 UNTOUCHED_EXECUTOR = 0xFEEDFACE
 WORKSPACE = 16_777_728

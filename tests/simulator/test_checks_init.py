@@ -190,7 +190,7 @@ class TestFused:
             ("queryStartLoc", "element [1]"),
             ("seqLens", "element [0]"),
             ("rotationOptional", "element [0, 0]"),
-            ("vScaleOptional", "token 0 (slot 0): element [0]"),
+            ("vScaleOptional", "element [0]"),
         ],
     )
     def test_inputs(self, qkv: Any, reports: Any, name: str, where: str, sim: Any) -> None:

@@ -14,7 +14,6 @@ import scatter_calls as calls
 from runtime_calls import Runtime
 from streams import Streams
 
-CACHES = ("keyCacheRef", "valueCacheRef", "keyScaleCacheRef")
 SCATTER, QKV = "aclnnScatterPaKvCacheWithKScale", "aclnnQkvRmsNormRopeCacheWithKScale"
 
 
@@ -48,7 +47,7 @@ def launch(device: Any, call: Any, workspace: int | None = None) -> Callable[[in
     return on
 
 
-def share(call: Any, other: Any, names: Sequence[str] = CACHES) -> None:
+def share(call: Any, other: Any, names: Sequence[str] = calls.CACHES) -> None:
     """Has the call use the other's tensors of these names."""
     for name in names:
         array = call.arrays[name]
@@ -75,8 +74,38 @@ def both_write(*names: str, function: str = SCATTER) -> list[tuple[str, str, str
     return [("race:unordered_writes", *[f"{name} written {function}"] * 2) for name in names]
 
 
-class TestScatter:
+class Alone:
+    """Each check without the others: what kernels touch is noted for either."""
+
+    module: Any
+
+    def call(self, device: Any) -> Any:
+        raise NotImplementedError
+
+    def test_sync(self, device: Any, streams: Streams, reports: Any, sim: Any) -> None:
+        sim.aclsim_set_checks(b"sync")
+        call = self.call(device)
+        name = self.module.CACHES[0]
+        launch(device, call)(streams.one)
+        streams.let_pass(streams.one)
+        device.read(call.addresses[name], call.arrays[name])
+        (found,) = reports.take()
+        assert (found["check"], found["kind"]) == ("sync", "read_before_synchronise")
+        assert f"{name}, written by {device.operator}" in found["text"]
+
+    def test_race(self, device: Any, streams: Streams, reports: Any, sim: Any) -> None:
+        sim.aclsim_set_checks(b"race")
+        a, b = self.call(device), self.call(device)
+        share(b, a, self.module.CACHES)
+        streams.run("one", launch(device, a), launch(device, b))
+        assert sorted(races(reports)) == sorted(both_write(*self.module.CACHES, function=device.operator))
+
+
+class TestScatter(Alone):
     module = calls
+
+    def call(self, device: Any) -> Any:
+        return calls.Call(device)
 
     @both_orders
     def test_one_slot(self, device: Any, streams: Streams, reports: Any, first: str) -> None:
@@ -95,7 +124,7 @@ class TestScatter:
             f"written by {SCATTER}, call {numbers[1]} of stream {one} of device 0, share 16 bytes in 2 ranges, first "
             f"the 8 at {row:#x}, byte 72 of the allocation of 128 bytes at {a.addresses['keyCacheRef']:#x}"
         )
-        assert [r["text"].split(",")[0] for r in found] == list(CACHES)
+        assert [r["text"].split(",")[0] for r in found] == list(calls.CACHES)
 
     @both_orders
     def test_other_slots_of_one_cache_are_none(self, device: Any, streams: Streams, first: str) -> None:
@@ -175,7 +204,7 @@ class TestScatter:
         streams.let_pass(streams.two)
         found = races(reports)
         assert ("race:unordered_writes", f"workspace written {SCATTER}", f"workspace written {SCATTER}") in found
-        assert {name.split()[0] for _, *names in found for name in names} == {"workspace", *CACHES}
+        assert {name.split()[0] for _, *names in found for name in names} == {"workspace", *calls.CACHES}
 
     def test_reading_the_caches_before_a_synchronise(self, device: Any, streams: Streams, reports: Any) -> None:
         call = calls.Call(device)
@@ -215,8 +244,11 @@ class TestScatter:
         assert calls.Call(device, slots=(-1, 0, -1)).run() == 0
 
 
-class TestQkv:
+class TestQkv(Alone):
     module = qkv_calls
+
+    def call(self, device: Any) -> Any:
+        return qkv_calls.Call(device).prepare()
 
     def shared(self, device: Any, one: Sequence[int], two: Sequence[int]) -> tuple[Any, Any]:
         a, b = (qkv_calls.Call(device, tokens=len(slots), heads=(1, 1, 1), slots=slots) for slots in (one, two))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sets of libraries in folders below the simulator's own: other releases of CANN, with fewer symbols."""
+"""The sets of libraries in folders below the simulator's own: other releases of CANN, with fewer symbols, and other
+revisions of the fused operator, with other arguments."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ LACKS = {
         *("aclrtMemsetD32", "aclDumpOpTensors"),
         *(f"{name}{phase}" for name in OPERATORS for phase in ("", "GetWorkspaceSize")),
     },
+    "rev_b": set(),
+    "rev_c": set(),
 }
 """Folders, and what their libraries do not export of what our headers declare."""
 

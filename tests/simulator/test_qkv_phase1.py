@@ -55,7 +55,7 @@ def test_every_recorded_answer(device: Any) -> None:
         attributes = calls.Attributes(heads, *layouts, attrs["epsilon"])
         return recorded_answers.answer(device, line, base, calls.NAMES, attributes, KNOWN, check_text)
 
-    assert recorded_answers.differences(device, "qkv", ask) == []
+    assert recorded_answers.differences(device, "a_qkv", 1000, ask) == []
 
 
 def answer(device: Any, call: Any) -> tuple[int, list[str]]:

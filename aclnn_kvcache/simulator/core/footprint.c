@@ -19,6 +19,11 @@ void sim_footprint_begin(void)
     collected.is_collecting = 1;
 }
 
+int sim_footprint_is_wanted(void)
+{
+    return collected.is_collecting;
+}
+
 /* NULL when the host has no memory. */
 static void *grow(void *items, size_t *capacity, size_t bytes)
 {

@@ -22,6 +22,9 @@ typedef struct {
 /* The call of this thread reads or writes these bytes of device memory, or of host memory that the runtime knows. */
 SIM_EXPORT void sim_footprint_note(const char *what, const void *address, size_t bytes, int is_write);
 
+/* Whether anybody wants to know. It stays what it is for as long as the call runs. */
+SIM_EXPORT int sim_footprint_is_wanted(void);
+
 /* For order.c: between them the thread's footprints are collected; at the end they are compared with those of others. */
 void sim_footprint_begin(void);
 void sim_footprint_end(sim_call *call);

@@ -19,6 +19,9 @@ static _Thread_local struct {
 
 void device_at_token(uint64_t token, const char *what, int64_t value)
 {
+    if (!sim_checking(SIM_CHECK_MEM) && !sim_checking(SIM_CHECK_INIT)) {
+        return;
+    }
     at.is_known = true;
     at.token = token;
     at.what = what;
@@ -102,8 +105,8 @@ bool device_check_bounds(const op_operand_place *of, uint64_t address, uint64_t 
 static void describe_index(const op_operand_place *of, uint64_t elements, char text[PART_BYTES])
 {
     const uint64_t rank = of->view->rank;
-    uint64_t index[4] = {0};
-    bool is_done[4] = {false};
+    uint64_t index[KERNEL_AXES] = {0};
+    bool is_done[KERNEL_AXES] = {false};
     size_t length = 0;
 
     for (uint64_t turn = 0; turn < rank; turn++) {

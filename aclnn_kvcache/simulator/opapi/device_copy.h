@@ -16,7 +16,15 @@ typedef struct {
 } device_run;
 
 /* false on a fault; what lies before it is written. */
-bool device_move(device_run to, device_run from, uint64_t count);
+bool device_move(const device_run *to, const device_run *from, uint64_t count);
+
+/* The same for several runs, each so many bytes behind the one before. */
+typedef struct {
+    device_run first;
+    uint64_t next;
+} device_rows;
+
+bool device_move_rows(const device_rows *to, const device_rows *from, uint64_t rows, uint64_t count);
 
 /* The Contiguous and ViewCopy of CANN: the whole view, in row-major order, into dense memory and back. Copies may hold
    what was never written; what uses them may not. */

@@ -41,8 +41,8 @@ aclnnStatus op_read_tensors(const char *function, const void *const *handles, si
                             const sim_tensor **tensors)
 {
     for (size_t i = 0; i < count; i++) {
-        tensors[i] = sim_handle_get(SIM_TENSOR, handles[i]);
-        if (tensors[i] == NULL) {
+        tensors[i] = handles[i] == NULL ? NULL : sim_handle_get(SIM_TENSOR, handles[i]);
+        if (tensors[i] == NULL && handles[i] != NULL) {
             char parameter[48];
             snprintf(parameter, sizeof parameter, "tensor argument %zu", i);
             sim_report_handle(function, parameter, SIM_TENSOR, handles[i]);

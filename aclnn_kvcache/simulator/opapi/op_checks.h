@@ -11,7 +11,7 @@ aclnnStatus op_check_outputs(const char *function, const uint64_t *workspace_siz
 /* What a phase 1 may leave there when it fails. */
 void op_scribble(uint64_t *workspace_size, aclOpExecutor **executor);
 
-/* The tensors behind the handles, none of which is NULL. */
+/* The tensors behind the handles; NULL stays NULL. */
 aclnnStatus op_read_tensors(const char *function, const void *const *handles, size_t count,
                             const sim_tensor **tensors);
 

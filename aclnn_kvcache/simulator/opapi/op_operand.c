@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opapi/op_operand.h"
 
+#include "core/checks.h"
+#include "core/footprint.h"
+#include "core/memory.h"
 #include "opapi/op_tensor.h"
+
+static op_window open_window(uint64_t address)
+{
+    void *start;
+    size_t bytes;
+
+    if (sim_checking(SIM_CHECK_MEM) || sim_checking(SIM_CHECK_INIT) || sim_footprint_is_wanted() ||
+        !sim_memory_find((const void *)(uintptr_t)address, &start, &bytes)) {
+        return (op_window){0};
+    }
+    unsigned char *host = sim_memory_resolve(start, bytes);
+    return (op_window){(uintptr_t)start, host == NULL ? 0 : bytes, host};
+}
 
 static op_operand_place place(const op_launch *launch, size_t index, uint64_t start, const int64_t *strides)
 {
@@ -10,6 +26,7 @@ static op_operand_place place(const op_launch *launch, size_t index, uint64_t st
     op_operand_place made = {
         .start = start,
         .item_bytes = op_tensor_item_bytes(view),
+        .window = open_window(start),
         .kernel = plan->kernel->name,
         .name = plan->kernel->tensor_names[index],
         .view = view,
@@ -18,10 +35,12 @@ static op_operand_place place(const op_launch *launch, size_t index, uint64_t st
     int64_t lowest = 0;
     int64_t highest = 0;
 
-    for (uint64_t axis = 0; axis < view->rank; axis++) {
+    for (uint64_t axis = 0; axis < view->rank && axis < KERNEL_AXES; axis++) {
         made.strides[axis] = (uint64_t)strides[axis];
     }
-    if (op_tensor_span(view, strides, &lowest, &highest)) {
+    if (op_tensor_is_empty(view)) {
+        made.low = made.end = start;
+    } else if (op_tensor_span(view, strides, &lowest, &highest)) {
         made.low = start + (uint64_t)lowest * made.item_bytes;
         made.end = start + ((uint64_t)highest + 1) * made.item_bytes;
     } else {

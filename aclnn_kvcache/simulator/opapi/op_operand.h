@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tensor where a kernel uses it: in place, or in a dense copy. Tensors of kernels have four axes at most. */
+/* A tensor where a kernel uses it: in place, or in a dense copy. */
 #ifndef ACLSIM_OPAPI_OP_OPERAND_H_
 #define ACLSIM_OPAPI_OP_OPERAND_H_
 
 #include "opapi/op_plan.h"
 
+/* The most that a kernel walks; outputs that it takes for dense may have more. */
+enum { KERNEL_AXES = 4 };
+
+/* The live allocation that a kernel's first access would lie in: accesses inside it need no further look-up. There is
+   none while the checks look at each access by itself. */
 typedef struct {
     uint64_t start;
-    uint64_t strides[4]; /* in elements */
+    uint64_t bytes; /* 0 when there is none */
+    unsigned char *host;
+} op_window;
+
+typedef struct {
+    uint64_t start;
+    uint64_t strides[KERNEL_AXES]; /* in elements */
     size_t item_bytes;
+    op_window window;
 
     /* What the checks hold an access against, and how a report names the tensor. */
     const char *kernel;

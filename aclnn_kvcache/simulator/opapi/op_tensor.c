@@ -22,7 +22,7 @@ bool op_tensor_is_contiguous(const sim_tensor *tensor)
         if (tensor->dims[axis] == 1) {
             continue;
         }
-        if ((uint64_t)tensor->strides[axis] != expected) {
+        if ((uint64_t)tensor->strides[axis] != expected || tensor->strides[axis] < 0) {
             return false;
         }
         expected *= (uint64_t)tensor->dims[axis];

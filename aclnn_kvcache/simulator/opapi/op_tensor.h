@@ -8,7 +8,8 @@
 /* Some extent is 0; a negative one is no emptiness (phase1_revision_a.md). */
 bool op_tensor_is_empty(const sim_tensor *tensor);
 
-/* Row-major without gaps; axes of extent 1 are not looked at, whatever their stride. */
+/* Row-major without gaps; axes of extent 1 are not looked at, whatever their stride. What goes down never is: an extent
+   below zero makes the strides outside it so (phase1_revision_b.md, To be copied). */
 bool op_tensor_is_contiguous(const sim_tensor *tensor);
 
 /* Products of extents; wrap where the product does not fit. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aclnnQkvRmsNormRopeCacheWithKScale, revision A, shared between its phases. */
+/* aclnnQkvRmsNormRopeCacheWithKScale, what its phases and its revisions share. */
 #ifndef ACLSIM_OPAPI_QKV_H_
 #define ACLSIM_OPAPI_QKV_H_
 
 #include "opapi/op_staging.h"
 
-/* In the order of the arguments. */
+/* In the order of the arguments of revision A; the last one came with revision B. */
 typedef enum {
     QKV,
     Q_GAMMA,
@@ -21,6 +21,7 @@ typedef enum {
     V_SCALE,
     Q_OUT,
     Q_SCALE,
+    MROPE_POSITION,
     QKV_TENSORS,
 } qkv_tensor;
 
@@ -30,23 +31,37 @@ typedef enum { Q_HEADS, K_HEADS, V_HEADS, HEAD_KINDS } qkv_heads;
 /* Which of tokens and heads is the outer axis. */
 typedef enum { TND, NTD } qkv_layout;
 
-enum { HEAD_SIZE = 128 };
+/* Revision A has the first, B the first two, C all. */
+typedef enum { ROPE, MROPE, MX, SCENES } qkv_scene;
 
-/* The arguments beside the tensors. Head counts and layouts hold once the parameters have been checked. */
+enum { POSITION_AXES = 3 };
+
+/* The arguments beside the tensors. Scene, head counts and layouts hold once the parameters have been checked. */
 typedef struct {
     const int64_t *head_nums;
     uint64_t head_nums_length;
+    const int64_t *section;
+    uint64_t section_length; /* 0 for none */
     const char *layout_text_in;
     const char *layout_text_out;
+    const char *q_mode;
+    const char *k_mode;
+    float epsilon;
+
+    qkv_scene scene;
     int64_t heads[HEAD_KINDS];
     qkv_layout layout_in;
     qkv_layout layout_out;
-    float epsilon;
 } qkv_attributes;
 
+enum { QKV_ABSENT = NOT_STAGED - 1 };
+
+/* What the kernel has to know; tensors that are not given are staged at QKV_ABSENT. */
 typedef struct {
     int64_t staged_at[QKV_TENSORS];
+    qkv_scene scene;
     uint64_t heads[HEAD_KINDS];
+    uint64_t section[POSITION_AXES];
     qkv_layout layout_in;
     qkv_layout layout_out;
     float epsilon;
@@ -54,16 +69,6 @@ typedef struct {
 
 /* Names of the parameters in messages, in the order of the tensors. */
 extern const char *const qkv_names[QKV_TENSORS];
-
-/* Rows 3 to 9, 10 to 18, 19 to 20 and 21 to 25 of the decision table (phase1_revision_a.md, fused operator); a failed
-   check has recorded its message. */
-aclnnStatus qkv_check_parameters(const sim_tensor *const tensors[QKV_TENSORS], qkv_attributes *attributes);
-aclnnStatus qkv_check_shapes(const sim_tensor *const tensors[QKV_TENSORS], const qkv_attributes *attributes);
-aclnnStatus qkv_check_storage(const sim_tensor *const tensors[QKV_TENSORS]);
-aclnnStatus qkv_check_tiling(const sim_tensor *const tensors[QKV_TENSORS], const qkv_attributes *attributes);
-
-/* Everything but the caches and the outputs is copied when it is not contiguous. */
-bool qkv_is_input(qkv_tensor tensor);
 
 #define QKV_NAME "aclnnQkvRmsNormRopeCacheWithKScale"
 extern const op_kernel qkv_kernel;

@@ -12,7 +12,7 @@
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_work.h"
 
-/* A vector of INT32 in device memory; NULL bytes on a fault. */
+/* INT32 values in device memory, row by row; NULL bytes on a fault. */
 typedef struct {
     const op_operand_place *of;
     const unsigned char *bytes;
@@ -22,14 +22,18 @@ typedef struct {
 static vector find_vector(const qkv_work *work, qkv_tensor tensor)
 {
     const op_operand_place *of = &work->places[tensor];
-    const uint64_t count = op_tensor_count(&work->tensors[tensor], 0);
-    const bool fits = count <= SIZE_MAX / sizeof(int32_t);
+    const sim_tensor *shape = &work->tensors[tensor];
+    uint64_t bytes = sizeof(int32_t);
+    bool fits = true;
 
-    if (fits) {
-        device_check_bounds(of, of->start, count * sizeof(int32_t), SIM_READ);
+    for (uint64_t axis = 0; axis < shape->rank; axis++) {
+        fits = fits && !__builtin_mul_overflow(bytes, op_tensor_count(shape, axis), &bytes);
     }
-    return (vector){of, fits ? sim_memory_resolve((const void *)(uintptr_t)of->start, count * sizeof(int32_t)) : NULL,
-                    count};
+    if (!fits) {
+        return (vector){of, NULL, 0};
+    }
+    device_check_bounds(of, of->start, bytes, SIM_READ);
+    return (vector){of, sim_memory_resolve((const void *)(uintptr_t)of->start, bytes), bytes / sizeof(int32_t)};
 }
 
 static int32_t entry(vector values, uint64_t index)
@@ -106,31 +110,58 @@ static uint64_t position_of(cursor *at, uint64_t token)
     return (length < tokens ? 0 : length - tokens) + token - start;
 }
 
+/* The first bad row of the table is reported here; axes of M-RoPE that no lane uses count too, for the caller meant
+   them to be positions. */
 static void report_positions(const qkv_work *work)
 {
     const uint64_t rows = op_tensor_count(&work->tensors[COS_SIN], 0);
 
-    for (uint64_t t = 0; t < work->tokens; t++) {
-        if (work->positions[t] >= rows) {
+    for (uint64_t i = 0; i < work->tokens * POSITION_AXES; i++) {
+        if (work->positions[i] >= rows) {
             sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
                        "position %lld of token %llu is outside the %llu rows of cosSin",
-                       (long long)work->positions[t], (unsigned long long)t, (unsigned long long)rows);
+                       (long long)work->positions[i], (unsigned long long)(i / POSITION_AXES),
+                       (unsigned long long)rows);
             break;
         }
     }
 }
 
+static void derive_positions(const qkv_work *work, vector starts, vector lengths)
+{
+    cursor at = {starts, lengths, 0};
+
+    for (uint64_t t = 0; t < work->tokens; t++) {
+        const uint64_t position = position_of(&at, t);
+        for (int axis = 0; axis < POSITION_AXES; axis++) {
+            work->positions[t * POSITION_AXES + (uint64_t)axis] = position;
+        }
+    }
+}
+
+/* A token's positions stand side by side, time, height, width. */
+static void copy_positions(const qkv_work *work, vector given)
+{
+    for (uint64_t i = 0; i < work->tokens * POSITION_AXES; i++) {
+        work->positions[i] = widened(given, i);
+    }
+}
+
 bool qkv_read_positions(qkv_work *work)
 {
-    cursor at = {find_vector(work, QUERY_START_LOC), find_vector(work, SEQ_LENS), 0};
-    const bool is_readable = at.starts.bytes != NULL && at.lengths.bytes != NULL;
+    const bool are_given = work->details->scene != ROPE;
+    const vector first = find_vector(work, are_given ? MROPE_POSITION : QUERY_START_LOC);
+    const vector second = are_given ? first : find_vector(work, SEQ_LENS);
+    const bool is_readable = first.bytes != NULL && second.bytes != NULL;
 
-    work->positions = is_readable ? calloc(work->tokens, sizeof *work->positions) : NULL;
+    work->positions = is_readable ? calloc(work->tokens * POSITION_AXES, sizeof *work->positions) : NULL;
     if (work->positions == NULL) {
         return false;
     }
-    for (uint64_t t = 0; t < work->tokens; t++) {
-        work->positions[t] = position_of(&at, t);
+    if (are_given) {
+        copy_positions(work, first);
+    } else {
+        derive_positions(work, first, second);
     }
     report_positions(work);
     return true;

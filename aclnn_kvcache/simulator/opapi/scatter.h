@@ -43,9 +43,6 @@ enum { SLOT_SKIPPED = -1 };
 int64_t *scatter_read_slots(const op_operand_place *slots, uint64_t tokens, uint64_t limit, uint64_t mask,
                             aclError *fault);
 
-/* Names of the parameters, in the order of the tensors. */
-extern const char *const scatter_names[SCATTER_TENSORS];
-
 #define SCATTER_NAME "aclnnScatterPaKvCacheWithKScale"
 extern const op_kernel scatter_kernel;
 

@@ -17,6 +17,7 @@ typedef struct {
     operand operands[SCATTER_TENSORS];
     uint64_t tokens;
     uint64_t heads;
+    uint64_t blocks;
     uint64_t block_size;
     uint64_t mask; /* of the index width */
     int64_t *slots;
@@ -69,34 +70,74 @@ static void report_wrap(const row_place *to, uint64_t mask, uint64_t token)
 static bool move_row(const row_place *to, const row_place *from, uint64_t count, uint64_t mask)
 {
     if (!wraps(to, count, mask) && !wraps(from, count, mask)) {
-        return device_move(run_from(to, 0, mask), run_from(from, 0, mask), count);
+        const device_run target = run_from(to, 0, mask);
+        const device_run source = run_from(from, 0, mask);
+        return device_move(&target, &source, count);
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (!device_move(run_from(to, i, mask), run_from(from, i, mask), 1)) {
+        const device_run target = run_from(to, i, mask);
+        const device_run source = run_from(from, i, mask);
+        if (!device_move(&target, &source, 1)) {
             return false;
         }
     }
     return true;
 }
 
+/* Whether the greatest offset that these counts lead to fits the index width. None does where steps go down. */
+static bool fits(const operand *of, const uint64_t *counts, size_t axes, uint64_t mask)
+{
+    uint64_t offset = 0;
+
+    for (size_t axis = 0; axis < axes; axis++) {
+        uint64_t span;
+        if (counts[axis] == 0 || __builtin_mul_overflow(counts[axis] - 1, of->strides[axis], &span) ||
+            __builtin_add_overflow(offset, span, &offset) || offset > mask) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool never_wraps(const scatter *work, size_t move, uint64_t row_elements)
+{
+    const uint64_t of_source[] = {work->tokens, work->heads, row_elements};
+    const uint64_t of_cache[] = {work->blocks, work->heads, work->block_size, row_elements};
+
+    return fits(&work->operands[moves[move].source], of_source, 3, work->mask) &&
+           fits(&work->operands[moves[move].cache], of_cache, 4, work->mask);
+}
+
+/* Rows of all heads at once: no offset of theirs can wrap. */
+static bool move_heads(const row_place *to, const row_place *from, uint64_t heads, uint64_t count)
+{
+    const device_rows target = {run_from(to, 0, UINT64_MAX), to->of->strides[1] * to->of->item_bytes};
+    const device_rows source = {run_from(from, 0, UINT64_MAX), from->of->strides[1] * from->of->item_bytes};
+
+    return device_move_rows(&target, &source, heads, count);
+}
+
 /* All heads of one token in one of the moves. */
-static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_t row_elements)
+static bool move_token(const scatter *work, size_t move, uint64_t token, uint64_t row_elements, bool at_once)
 {
     const operand *source = &work->operands[moves[move].source];
     const operand *cache = &work->operands[moves[move].cache];
     const uint64_t block = (uint64_t)work->slots[token] / work->block_size;
     const uint64_t offset = (uint64_t)work->slots[token] % work->block_size;
+    row_place to = {cache, block * cache->strides[0] + offset * cache->strides[2], cache->strides[3] & work->mask};
+    row_place from = {source, token * source->strides[0], source->strides[2] & work->mask};
 
     device_at_token(token, "slot", work->slots[token]);
+    if (at_once) {
+        return move_heads(&to, &from, work->heads, row_elements);
+    }
     for (uint64_t head = 0; head < work->heads; head++) {
-        const row_place to = {cache, block * cache->strides[0] + head * cache->strides[1] + offset * cache->strides[2],
-                              cache->strides[3] & work->mask};
-        const row_place from = {source, token * source->strides[0] + head * source->strides[1],
-                                source->strides[2] & work->mask};
         report_wrap(&to, work->mask, token);
         if (!move_row(&to, &from, row_elements, work->mask)) {
             return false;
         }
+        to.offset += cache->strides[1];
+        from.offset += source->strides[1];
     }
     return true;
 }
@@ -107,9 +148,10 @@ static aclError move_all(const scatter *work, const sim_tensor *tensors)
         /* A scale is a row of one. */
         const sim_tensor *source = &tensors[moves[move].source];
         const uint64_t row_elements = source->rank == 3 ? op_tensor_count(source, 2) : 1;
+        const bool at_once = never_wraps(work, move, row_elements);
         for (uint64_t step = 0; step < work->tokens; step++) {
             const uint64_t token = moves[move].order(step, work->tokens);
-            if (work->slots[token] != SLOT_SKIPPED && !move_token(work, move, token, row_elements)) {
+            if (work->slots[token] != SLOT_SKIPPED && !move_token(work, move, token, row_elements, at_once)) {
                 return ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
             }
         }
@@ -178,6 +220,7 @@ static aclError run(const op_launch *launch)
                    "the caches have %llu slots, of which the kernel's 32 bits leave %llu: the others are skipped",
                    (unsigned long long)cache_slots, (unsigned long long)limit);
     }
+    work.blocks = (uint64_t)cache[0];
     work.block_size = (uint64_t)cache[2] & work.mask;
     work.slots = scatter_read_slots(&work.operands[SLOT_MAPPING], work.tokens, limit, work.mask, &fault);
     if (work.slots == NULL) {

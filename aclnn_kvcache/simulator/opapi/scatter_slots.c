@@ -14,8 +14,9 @@ static int64_t effective_slot(int64_t slot, uint64_t limit, uint64_t mask)
     return slot < 0 || index >= limit ? SLOT_SKIPPED : (int64_t)index;
 }
 
-static bool read_slot(const op_operand_place *slots, uint64_t address, int64_t *slot)
+static bool read_slot(const op_operand_place *slots, uint64_t index, int64_t *slot)
 {
+    const uint64_t address = slots->start + index * slots->item_bytes;
     int32_t narrow;
 
     if (slots->item_bytes == sizeof *slot) {
@@ -49,7 +50,7 @@ int64_t *scatter_read_slots(const op_operand_place *slots, uint64_t tokens, uint
     }
     for (uint64_t t = 0; t < tokens; t++) {
         int64_t slot;
-        if (!read_slot(slots, slots->start + (t * slots->strides[0] & mask) * slots->item_bytes, &slot)) {
+        if (!read_slot(slots, t * slots->strides[0] & mask, &slot)) {
             free(effective);
             *fault = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
             return NULL;

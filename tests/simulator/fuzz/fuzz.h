@@ -89,6 +89,7 @@ typedef struct {
 void tensor_make(world *w, tensor *t, aclDataType dtype, uint64_t rank, const int64_t *dims, const tensor *same_strides);
 void tensor_dense(world *w, tensor *t, aclDataType dtype, uint64_t rank, const int64_t *dims);
 uint8_t *tensor_at(const tensor *t, int64_t i, int64_t j, int64_t k, int64_t l); /* among the expected bytes */
+/* Tensors without a handle are none. */
 void tensors_publish(world *w, tensor *tensors, size_t count, int stream);
 void tensors_drop(world *w, tensor *tensors, size_t count);
 

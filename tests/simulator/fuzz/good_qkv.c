@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Good calls of the fused operator whose results need no arithmetic: rows of plus and minus one power of two are
-   normalised to plus and minus one, which the identity leaves and quantisation turns into the largest codes; values of V
-   are those of FP8 codes. */
+   normalised to plus and minus one, which the identity leaves and quantisation turns into one code, mostly the largest;
+   values of V are those of FP8 codes. */
 #include <math.h>
 #include <string.h>
 #include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
 #include "fuzz.h"
+#include "revision.h"
 
-enum { QKV, Q_GAMMA, K_GAMMA, COS_SIN, SLOTS, K_CACHE, V_CACHE, K_SCALE_CACHE, STARTS, LENGTHS, ROTATION, V_SCALE, Q_OUT,
-       Q_SCALE, TENSORS };
-enum { D = 128 };
-
-static const uint8_t largest = 0x7E; /* 448 */
-
-typedef struct {
-    int64_t tokens, q, k, blocks, block_size, rows;
-    bool tnd_in, tnd_out;
-} sizes;
+typedef qkv_sizes sizes;
 
 static void put_float(uint8_t *to, float value)
 {
@@ -39,32 +31,16 @@ static float of_fp8(uint8_t code)
     return code & 0x80 ? -size : size;
 }
 
-static void make(world *w, const sizes *z, tensor t[TENSORS])
+static void make(world *w, const sizes *z, tensor t[QKV_TENSORS])
 {
-    const int64_t t_in = z->tokens;
-    const int64_t heads = z->q + 2 * z->k;
-    const struct {
-        aclDataType dtype;
-        uint64_t rank;
-        int64_t dims[4];
-    } of[TENSORS] = {
-        [QKV] = {ACL_BF16, 3, {z->tnd_in ? t_in : heads, z->tnd_in ? heads : t_in, D}},
-        [Q_GAMMA] = {ACL_FLOAT, 1, {D}},
-        [K_GAMMA] = {ACL_FLOAT, 1, {D}},
-        [COS_SIN] = {ACL_FLOAT, 2, {z->rows, D}},
-        [SLOTS] = {ACL_INT32, 1, {t_in}},
-        [K_CACHE] = {ACL_FLOAT8_E4M3FN, 4, {z->blocks, z->k, z->block_size, D}},
-        [V_CACHE] = {ACL_FLOAT8_E4M3FN, 4, {z->blocks, z->k, z->block_size, D}},
-        [K_SCALE_CACHE] = {ACL_FLOAT, 4, {z->blocks, z->k, z->block_size, 1}},
-        [STARTS] = {ACL_INT32, 1, {2}},
-        [LENGTHS] = {ACL_INT32, 1, {1}},
-        [ROTATION] = {ACL_BF16, 2, {D, D}},
-        [V_SCALE] = {ACL_FLOAT, 1, {z->k}},
-        [Q_OUT] = {ACL_FLOAT8_E4M3FN, 3, {z->tnd_out ? t_in : z->q, z->tnd_out ? z->q : t_in, D}},
-        [Q_SCALE] = {ACL_FLOAT, 2, {z->tnd_out ? t_in : z->q, z->tnd_out ? z->q : t_in}},
-    };
-    for (int i = 0; i < TENSORS; i++) {
-        if (i >= Q_OUT) { /* the kernel takes outputs for dense */
+    wanted of[QKV_TENSORS];
+    qkv_wants(z, of);
+    memset(t, 0, QKV_TENSORS * sizeof *t);
+    for (int i = 0; i < QKV_TENSORS; i++) {
+        if (of[i].rank == 0) {
+            continue;
+        }
+        if (i == Q_OUT || i == Q_SCALE) { /* the kernel takes outputs for dense */
             tensor_dense(w, &t[i], of[i].dtype, of[i].rank, of[i].dims);
         } else {
             tensor_make(w, &t[i], of[i].dtype, of[i].rank, of[i].dims, i == V_CACHE ? &t[K_CACHE] : NULL);
@@ -72,12 +48,12 @@ static void make(world *w, const sizes *z, tensor t[TENSORS])
     }
 }
 
-static void set_constants(const sizes *z, tensor t[TENSORS])
+static void set_constants(const sizes *z, tensor t[QKV_TENSORS])
 {
     for (int64_t i = 0; i < D; i++) {
         put_float(tensor_at(&t[Q_GAMMA], i, 0, 0, 0), 1);
         put_float(tensor_at(&t[K_GAMMA], i, 0, 0, 0), 1);
-        for (int64_t j = 0; j < D; j++) {
+        for (int64_t j = 0; j < D && z->scene != MX; j++) {
             put_bf16(tensor_at(&t[ROTATION], i, j, 0, 0), i == j ? 1 : 0);
         }
         for (int64_t row = 0; row < z->rows; row++) {
@@ -85,7 +61,21 @@ static void set_constants(const sizes *z, tensor t[TENSORS])
         }
     }
     for (int64_t head = 0; head < z->k; head++) {
-        put_float(tensor_at(&t[V_SCALE], head, 0, 0, 0), 1);
+        for (int64_t i = 0; i < (z->scene == ROPE ? 1 : D); i++) {
+            put_float(tensor_at(&t[V_SCALE], head, i, 0, 0), 1);
+        }
+    }
+}
+
+/* Rows of the table are all the same. */
+static void set_positions(world *w, const sizes *z, tensor t[QKV_TENSORS])
+{
+    if (z->scene != ROPE) {
+        for (int64_t i = 0; i < 3 * z->tokens; i++) {
+            const int32_t position = (int32_t)between(w, 0, z->rows - 1);
+            memcpy(tensor_at(&t[POSITION], i / 3, i % 3, 0, 0), &position, 4);
+        }
+        return;
     }
     const int32_t ends[2] = {0, (int32_t)z->tokens};
     memcpy(tensor_at(&t[STARTS], 0, 0, 0, 0), &ends[0], 4);
@@ -100,11 +90,11 @@ static uint8_t *input(const sizes *z, const tensor *qkv, int64_t token, int64_t 
 }
 
 typedef struct {
-    uint8_t codes[16][24][D]; /* of each token and head */
+    uint8_t codes[16][24][D]; /* of each token and head; of Q and K the signs */
     int32_t slots[16];
 } values;
 
-static void choose(world *w, const sizes *z, tensor t[TENSORS], values *v)
+static void choose(world *w, const sizes *z, tensor t[QKV_TENSORS], values *v)
 {
     const int64_t limit = z->blocks * z->block_size;
     const int64_t first = between(w, 0, limit - 1);
@@ -117,59 +107,99 @@ static void choose(world *w, const sizes *z, tensor t[TENSORS], values *v)
                 uint8_t *code = &v->codes[token][head][i];
                 const bool is_value = head >= z->q + z->k;
                 *code = (uint8_t)any_bits(w);
-                *code = !is_value ? (uint8_t)(largest | (*code & 0x80)) : (*code & 0x7F) == 0x7F ? 0 : *code;
+                *code = !is_value ? *code & 0x80 : (*code & 0x7F) == 0x7F ? 0 : *code;
                 put_bf16(input(z, &t[QKV], token, head, i), is_value ? of_fp8(*code) : *code & 0x80 ? -size : size);
             }
         }
     }
 }
 
-static void expect(const sizes *z, tensor t[TENSORS], const values *v)
+/* Plus and minus one. */
+static void put_row(int scene, bool is_q, uint8_t *to, const uint8_t signs[D])
 {
-    const float scale = 1.0F / 448.0F;
+    for (int i = 0; i < D; i++) {
+        if (scene == MROPE && is_q) {
+            put_bf16(to + 2 * i, signs[i] != 0 ? -1 : 1);
+        } else if (scene == MROPE) {
+            to[i] = (uint8_t)(signs[i] != 0 ? -127 : 127);
+        } else {
+            to[i] = (uint8_t)((scene == ROPE ? 0x7E : 0x78) | signs[i]); /* 448, 256 */
+        }
+    }
+}
+
+static void put_scale(int scene, uint8_t *to)
+{
+    if (scene == MX) {
+        memset(to, 127 - 8, 4); /* 2^-8 for each 32 channels */
+    } else {
+        put_float(to, 1.0F / (scene == ROPE ? 448.0F : 127.0F));
+    }
+}
+
+static void expect(const sizes *z, tensor t[QKV_TENSORS], const values *v)
+{
     for (int64_t token = 0; token < z->tokens; token++) {
         const int64_t block = v->slots[token] / z->block_size;
         const int64_t offset = v->slots[token] % z->block_size;
         for (int64_t head = 0; head < z->q; head++) {
             const int64_t i = z->tnd_out ? token : head;
             const int64_t j = z->tnd_out ? head : token;
-            memcpy(tensor_at(&t[Q_OUT], i, j, 0, 0), v->codes[token][head], D);
-            put_float(tensor_at(&t[Q_SCALE], i, j, 0, 0), scale);
+            put_row(z->scene, true, tensor_at(&t[Q_OUT], i, j, 0, 0), v->codes[token][head]);
+            if (z->scene != MROPE) {
+                put_scale(z->scene, tensor_at(&t[Q_SCALE], i, j, 0, 0));
+            }
         }
         for (int64_t head = 0; head < z->k; head++) {
-            memcpy(tensor_at(&t[K_CACHE], block, head, offset, 0), v->codes[token][z->q + head], D);
+            put_row(z->scene, false, tensor_at(&t[K_CACHE], block, head, offset, 0), v->codes[token][z->q + head]);
             memcpy(tensor_at(&t[V_CACHE], block, head, offset, 0), v->codes[token][z->q + z->k + head], D);
-            put_float(tensor_at(&t[K_SCALE_CACHE], block, head, offset, 0), scale);
+            put_scale(z->scene, tensor_at(&t[K_SCALE_CACHE], block, head, offset, 0));
         }
     }
 }
 
-void good_qkv_step(world *w)
+static sizes choose_sizes(world *w)
 {
-    tensor t[TENSORS];
-    values v;
-    const int s = (int)below(w, STREAMS);
-    sizes z = {0, between(w, 1, 16), between(w, 1, 4), between(w, 1, 3), between(w, 1, 5), 0, false, false};
+    sizes z = {.scene = (int)below(w, SCENES), .batches = 1};
+    z.k = between(w, 1, REVISION == 'A' ? 4 : 2);
+    z.q = REVISION == 'A' ? between(w, 1, 16) : 8 * z.k;
+    z.blocks = between(w, 1, 3);
+    z.block_size = between(w, 1, 5);
     z.tokens = between(w, 1, z.blocks * z.block_size);
     z.rows = z.tokens + between(w, 0, 3);
-    z.tnd_in = one_in(w, 2);
-    z.tnd_out = z.tnd_in && one_in(w, 2);
-    memory_room(w, TENSORS);
+    z.tnd_in = z.scene != ROPE || one_in(w, 2);
+    z.tnd_out = z.scene != ROPE || (z.tnd_in && one_in(w, 2));
+    return z;
+}
+
+void good_qkv_step(world *w)
+{
+    static const int64_t section[3] = {24, 20, 20};
+    tensor t[QKV_TENSORS];
+    aclTensor *handles[QKV_TENSORS];
+    values v;
+    const int s = (int)below(w, STREAMS);
+    const sizes z = choose_sizes(w);
+    memory_room(w, QKV_TENSORS);
     make(w, &z, t);
     set_constants(&z, t);
+    set_positions(w, &z, t);
     choose(w, &z, t, &v);
-    tensors_publish(w, t, TENSORS, s);
+    tensors_publish(w, t, QKV_TENSORS, s);
+    for (int i = 0; i < QKV_TENSORS; i++) {
+        handles[i] = t[i].handle;
+    }
     const int64_t counts[3] = {z.q, z.k, z.k};
     aclIntArray *heads = aclCreateIntArray(counts, 3);
+    aclIntArray *turns = aclCreateIntArray(section, 3);
+    const qkv_options options = {heads, z.tnd_in ? "TND" : "NTD", z.tnd_out ? "TND" : "NTD", 0,
+                                 z.scene == ROPE ? NULL : turns, qkv_modes[z.scene][0], qkv_modes[z.scene][1]};
     uint64_t bytes = 0;
     aclOpExecutor *executor = NULL;
-    GOOD(w, aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(
-                t[QKV].handle, t[Q_GAMMA].handle, t[K_GAMMA].handle, t[COS_SIN].handle, t[SLOTS].handle,
-                t[K_CACHE].handle, t[V_CACHE].handle, t[K_SCALE_CACHE].handle, t[STARTS].handle, t[LENGTHS].handle,
-                t[ROTATION].handle, t[V_SCALE].handle, heads, z.tnd_in ? "TND" : "NTD", z.tnd_out ? "TND" : "NTD", 0,
-                t[Q_OUT].handle, t[Q_SCALE].handle, &bytes, &executor));
+    GOOD(w, qkv_phase1(handles, &options, &bytes, &executor));
     launch_good(w, aclnnQkvRmsNormRopeCacheWithKScale, bytes, executor, s);
     expect(&z, t, &v);
     GOOD(w, aclDestroyIntArray(heads));
-    tensors_drop(w, t, TENSORS);
+    GOOD(w, aclDestroyIntArray(turns));
+    tensors_drop(w, t, QKV_TENSORS);
 }

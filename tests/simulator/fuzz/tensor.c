@@ -54,14 +54,19 @@ uint8_t *tensor_at(const tensor *t, int64_t i, int64_t j, int64_t k, int64_t l)
 void tensors_publish(world *w, tensor *tensors, size_t count, int stream)
 {
     for (size_t i = 0; i < count; i++) {
-        block_upload(w, tensors[i].block);
-        block_use(w, tensors[i].block, stream);
+        if (tensors[i].handle != NULL) {
+            block_upload(w, tensors[i].block);
+            block_use(w, tensors[i].block, stream);
+        }
     }
 }
 
 void tensors_drop(world *w, tensor *tensors, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        if (tensors[i].handle == NULL) {
+            continue;
+        }
         GOOD(w, aclDestroyTensor(tensors[i].handle));
         remember_stale(w, tensors[i].handle);
         if (one_in(w, 2)) {

@@ -5,19 +5,13 @@
 #include "aclnnop/aclnn_qkv_rms_norm_rope_cache_with_k_scale.h"
 #include "aclnnop/aclnn_scatter_pa_kv_cache_with_k_scale.h"
 #include "fuzz.h"
+#include "revision.h"
 
-enum { MOST_TENSORS = 14, MOST_ELEMENTS = 1 << 20, ROOM = 1 << 16 };
+enum { MOST_TENSORS = QKV_TENSORS, MOST_ELEMENTS = 1 << 20, ROOM = 1 << 16 };
 
 static const aclDataType dtypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_INT32, ACL_INT64, ACL_BF16, ACL_FLOAT8_E5M2,
                                      ACL_FLOAT8_E4M3FN, ACL_UINT8, ACL_HIFLOAT8, ACL_BOOL, ACL_DT_UNDEFINED};
 static const int formats[] = {-1, 0, 1, 2, 3, 4, 12, 16, 27, 29, 30, 32, 33, 35, 47, 50, 51, 52, 53, 54, 1000};
-
-/* How a tensor of a call that could run is made, so that few changes make one that cannot. */
-typedef struct {
-    aclDataType dtype;
-    int64_t dims[4];
-    uint64_t rank;
-} wanted;
 
 static int64_t odd_extent(world *w)
 {
@@ -41,6 +35,7 @@ static bool is_small(const int64_t *dims, const int64_t *strides, uint64_t rank,
     return true;
 }
 
+/* A tensor as a call that could run wants it, but for one thing that is spoilt. */
 static aclTensor *make(world *w, const wanted *z, void *base, uint64_t spoilt, bool *small)
 {
     int64_t dims[MOST_RANK], strides[MOST_RANK], storage[MOST_RANK];
@@ -110,37 +105,38 @@ static size_t scatter_wants(world *w, wanted *z)
     return sizeof call / sizeof call[0];
 }
 
-static size_t qkv_wants(world *w, wanted *z, int64_t heads[3])
+static size_t fused_wants(world *w, wanted *z, int64_t heads[3], int *scene)
 {
-    const int64_t t = between(w, 1, 6), s = between(w, 1, 4), b = between(w, 1, 3), batches = between(w, 1, 3);
-    heads[0] = between(w, 1, 4);
-    heads[1] = heads[2] = between(w, 1, 2);
-    const int64_t k = heads[1];
-    const wanted call[] = {{ACL_BF16, {t, heads[0] + 2 * k, 128}, 3}, {ACL_FLOAT, {128}, 1}, {ACL_FLOAT, {128}, 1},
-                           {ACL_FLOAT, {between(w, 1, 9), 128}, 2}, {ACL_INT32, {t}, 1},
-                           {ACL_FLOAT8_E4M3FN, {b, k, s, 128}, 4}, {ACL_FLOAT8_E4M3FN, {b, k, s, 128}, 4},
-                           {ACL_FLOAT, {b, k, s, 1}, 4}, {ACL_INT32, {batches + 1}, 1}, {ACL_INT32, {batches}, 1},
-                           {ACL_BF16, {128, 128}, 2}, {ACL_FLOAT, {k}, 1}, {ACL_FLOAT8_E4M3FN, {heads[0], t, 128}, 3},
-                           {ACL_FLOAT, {heads[0], t}, 2}};
-    memcpy(z, call, sizeof call);
-    return sizeof call / sizeof call[0];
+    qkv_sizes sizes = {.scene = (int)below(w, SCENES), .tokens = between(w, 1, 6), .rows = between(w, 1, 9)};
+    sizes.k = between(w, 1, 2);
+    sizes.q = REVISION == 'A' ? between(w, 1, 4) : 8 * sizes.k;
+    sizes.blocks = between(w, 1, 3);
+    sizes.block_size = between(w, 1, 4);
+    sizes.batches = between(w, 1, 3);
+    sizes.tnd_in = true;
+    sizes.tnd_out = sizes.scene != ROPE;
+    qkv_wants(&sizes, z);
+    heads[0] = sizes.q;
+    heads[1] = heads[2] = sizes.k;
+    *scene = sizes.scene;
+    return QKV_TENSORS;
 }
 
-static const char *some_layout(world *w)
+/* Mostly the right one. */
+static const char *some_text(world *w, const char *right)
 {
-    static const char *const layouts[] = {NULL, "", "TND", "NTD", "tnd", "BNBD", "\xff%s%n"};
-    return layouts[one_in(w, 8) ? below(w, sizeof layouts / sizeof layouts[0]) : 0];
+    static const char *const texts[] = {NULL, "", "TND", "NTD", "tnd", "BNBD", "NoQuant", "Mx", "\xff%s%n"};
+    return one_in(w, 8) ? texts[below(w, sizeof texts / sizeof texts[0])] : right;
 }
 
-static int phase1(world *w, bool is_qkv, aclTensor **t, aclIntArray *heads, uint64_t *bytes, aclOpExecutor **executor)
+static int phase1(world *w, bool is_qkv, aclTensor **t, const qkv_options *options, uint64_t *bytes,
+                  aclOpExecutor **executor)
 {
     if (!is_qkv) {
         return ANY(w, aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize(t[0], t[1], t[2], t[3], t[4], t[5], t[6], NULL, bytes,
                                                                      executor));
     }
-    return ANY(w, aclnnQkvRmsNormRopeCacheWithKScaleGetWorkspaceSize(t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8],
-                                                                    t[9], t[10], t[11], heads, some_layout(w),
-                                                                    some_layout(w), 1e-6F, t[12], t[13], bytes, executor));
+    return ANY(w, qkv_phase1(t, options, bytes, executor));
 }
 
 /* Phase 2, with the workspace it needs or another, on the stream or on none. */
@@ -172,10 +168,16 @@ static void call(world *w, uint8_t *base, aclrtStream stream)
     wanted z[MOST_TENSORS];
     aclTensor *made[MOST_TENSORS], *given[MOST_TENSORS];
     int64_t heads[3] = {1, 1, 1};
+    int64_t turns[3] = {24, 20, 20};
+    int scene = ROPE;
     const bool is_qkv = one_in(w, 2);
-    const size_t count = is_qkv ? qkv_wants(w, z, heads) : scatter_wants(w, z);
+    const size_t count = is_qkv ? fused_wants(w, z, heads, &scene) : scatter_wants(w, z);
     bool small = true;
     for (size_t i = 0; i < count; i++) {
+        given[i] = made[i] = NULL;
+        if (is_qkv && z[i].rank == 0 && !one_in(w, 32)) {
+            continue; /* not in this scene */
+        }
         const uint64_t spoilt = one_in(w, count) ? 1 + below(w, 7) : 0;
         /* Nowhere, or at the end of the allocation, or inside; an address of the good device could be reached past. */
         void *at = base + (one_in(w, 16) ? ROOM - below(w, 8) : below(w, 32) * 64);
@@ -188,10 +190,16 @@ static void call(world *w, uint8_t *base, aclrtStream stream)
     }
     heads[below(w, 3)] = one_in(w, 16) ? odd_number(w) : heads[1];
     aclIntArray *array = aclCreateIntArray(heads, one_in(w, 32) ? below(w, 3) : 3);
+    turns[below(w, 3)] = one_in(w, 8) ? odd_number(w) : 20;
+    aclIntArray *section = aclCreateIntArray(turns, one_in(w, 32) ? below(w, 3) : 3);
+    const bool is_rope = scene == ROPE;
+    const qkv_options options = {array, some_text(w, is_rope ? NULL : "TND"), some_text(w, is_rope ? NULL : "TND"), 1e-6F,
+                                 is_rope == one_in(w, 32) ? section : NULL, some_text(w, qkv_modes[scene][0]),
+                                 some_text(w, qkv_modes[scene][1])};
     const uint64_t untouched = 0x123456789;
     uint64_t bytes = untouched;
     aclOpExecutor *executor = (aclOpExecutor *)(uintptr_t)untouched;
-    const int status = phase1(w, is_qkv, given, array, one_in(w, 64) ? NULL : &bytes, one_in(w, 64) ? NULL : &executor);
+    const int status = phase1(w, is_qkv, given, &options, one_in(w, 64) ? NULL : &bytes, one_in(w, 64) ? NULL : &executor);
     if (status != 0) {
         REQUIRE(w, bytes == untouched && (uintptr_t)executor == untouched, "a failed phase 1 changed what it gives");
     } else {
@@ -204,9 +212,12 @@ static void call(world *w, uint8_t *base, aclrtStream stream)
         (void)ANY(w, aclDestroyAclOpExecutor(executor)); /* it may be consumed */
     }
     for (size_t i = 0; i < count; i++) {
-        GOOD(w, aclDestroyTensor(made[i]));
+        if (made[i] != NULL) {
+            GOOD(w, aclDestroyTensor(made[i]));
+        }
     }
     GOOD(w, aclDestroyIntArray(array));
+    GOOD(w, aclDestroyIntArray(section));
 }
 
 void wild_operator_step(world *w)
