@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import aclnn_kvcache
-from aclnn_kvcache.native.discovery import Folder, folders, operator_libraries
+from aclnn_kvcache.native.discovery import Folder, folders, later_revisions, operator_libraries
 
 RELATIVE = "a relative path is never searched"
 ARCH = f"{platform.machine()}-linux"
@@ -295,6 +295,15 @@ def test_a_folder_named_by_our_variable_may_hold_the_revisions_inside(tmp_path):
     ):
         assert folders(backend, None, environ, revision) == [Folder(str(path), reason, exclusive=True)]
     assert folders("simulator", tmp_path, environ, "C")[0].path == str(tmp_path)
+
+
+def test_later_revisions_are_those_inside_the_folder(tmp_path):
+    assert later_revisions(str(tmp_path)) == later_revisions(str(tmp_path / "nothing")) == []
+    (tmp_path / "rev_c").mkdir()
+    (tmp_path / "cann_8_5").mkdir()
+    assert later_revisions(str(tmp_path)) == ["C"]
+    (tmp_path / "rev_b").mkdir()
+    assert later_revisions(str(tmp_path)) == ["B", "C"]
 
 
 @pytest.mark.parametrize("backend", ["auto", "cann"])
