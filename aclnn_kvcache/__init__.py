@@ -4,10 +4,9 @@
 Importing this package loads no library, reads no environment and writes no file.
 """
 
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare import compare
 from aclnn_kvcache.errors import (
     AbiMismatchError,
     AclError,
@@ -30,7 +29,7 @@ from aclnn_kvcache.errors import (
     SymbolNotFoundError,
     SynchronizeTimeoutError,
 )
-from aclnn_kvcache.explain import Explanation, explain
+from aclnn_kvcache.explain import explain
 from aclnn_kvcache.ops.plan import Plan
 from aclnn_kvcache.preflight import check_call
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
@@ -41,6 +40,8 @@ from aclnn_kvcache.session import Session
 
 if TYPE_CHECKING:
     from aclnn_kvcache import oracle
+    from aclnn_kvcache.compare.report import Comparison
+    from aclnn_kvcache.explain.explanation import Explanation
 
 __version__ = "0.1.0"
 
@@ -81,12 +82,20 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    # At its first use: who only calls operators does not wait for the oracle's tables.
+def __getattr__(name: str) -> Any:
+    # At their first use: who only calls operators does not wait for the oracle's tables and the texts of reports.
     if name == "oracle":
         import aclnn_kvcache.oracle as oracle
 
         return oracle
+    if name == "Comparison":
+        from aclnn_kvcache.compare.report import Comparison
+
+        return Comparison
+    if name == "Explanation":
+        from aclnn_kvcache.explain.explanation import Explanation
+
+        return Explanation
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

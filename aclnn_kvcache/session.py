@@ -7,17 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, KvCacheError
-from aclnn_kvcache.native.library import Library, load
-from aclnn_kvcache.native.prototypes import declarations
 from aclnn_kvcache.native.revisions import QKV
-from aclnn_kvcache.native.version import cann_version
 from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
 from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
 from aclnn_kvcache.ops.plan import Plan
@@ -32,6 +29,9 @@ from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.runtime.switches import switch
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 
 class Session:
@@ -75,6 +75,8 @@ class Session:
         from aclnn_kvcache.bundle.recorder import recorder_of  # not on import of the package: it takes a while
 
         index = _integer("device", device, "an index among the visible devices", range(2**31))
+        from aclnn_kvcache.native.library import load  # here, as only who opens a session needs it
+
         self._library = load(backend, library_dir, qkv_abi)
         self._device = Device(self._library, index, blocking=switch("blocking", blocking, BLOCKING))
         try:
@@ -105,6 +107,8 @@ class Session:
         Raises SymbolNotFoundError if none does, AbiMismatchError if it takes other arguments than it is called with,
         ArgumentError for a function that this package does not call.
         """
+        from aclnn_kvcache.native.prototypes import declarations
+
         if function not in declarations().prototypes:
             raise ArgumentError("function", "a C function that this package calls", repr(function))
         return self._library.binding(function)[0]
@@ -123,6 +127,8 @@ class Session:
     @property
     def cann_version(self) -> str:
         """The version of the CANN runtime, or "unknown"."""
+        from aclnn_kvcache.native.version import cann_version
+
         return cann_version(self._library)
 
     @property

@@ -13,7 +13,9 @@ from typing import Any
 from aclnn_kvcache.cli.backend import NO_BACKEND, RUNTIME_FAILURE, WRONG_USAGE
 from aclnn_kvcache.cli.numbers import PROCESS
 from aclnn_kvcache.errors import ArgumentError
-from aclnn_kvcache.explain import Explanation, explain, is_code, plog, rule_table
+from aclnn_kvcache.explain import explain, plog, rule_table
+from aclnn_kvcache.explain.asking import is_code
+from aclnn_kvcache.explain.explanation import Explanation
 from aclnn_kvcache.native.revisions import QKV, REVISIONS
 from aclnn_kvcache.rules.contracts import FIRST
 

@@ -12,7 +12,7 @@ from aclnn_kvcache.bundle.manifest import Outcome
 from aclnn_kvcache.bundle.reading import read_bundle
 from aclnn_kvcache.cli.backend import add_backend_arguments, exit_code
 from aclnn_kvcache.cli.numbers import INDEX
-from aclnn_kvcache.compare import Comparison
+from aclnn_kvcache.compare.report import Comparison
 from aclnn_kvcache.errors import KvCacheError
 from aclnn_kvcache.replay.replay import Replay, replay
 from aclnn_kvcache.session import Session

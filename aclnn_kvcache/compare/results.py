@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare import compare
+from aclnn_kvcache.compare.report import Comparison
 from aclnn_kvcache.compare.rules import Array
 
 

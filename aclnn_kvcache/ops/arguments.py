@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from aclnn_kvcache.errors import PHASE_1, AclnnParameterError, ArgumentError, ClosedError, Described
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.ops.failure import describe, described
 from aclnn_kvcache.rules import contracts
 from aclnn_kvcache.rules.contracts import FIRST
@@ -21,6 +20,9 @@ from aclnn_kvcache.rules.rule import Call, Contract
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 HOST, DEVICE = "host", "device"
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aclnn_kvcache.dtypes import name_of
 from aclnn_kvcache.errors import PHASE_1, AclError, ArgumentFacts, Described, DeviceFaultError
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.rules.finding import TensorSpec
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 
 def described(specs: Mapping[str, TensorSpec | None], attributes: Iterable[tuple[str, Any]], place: str) -> Described:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.launch import launch
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.native.revisions import QKV
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
@@ -33,6 +32,9 @@ from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 TEXTS = ("layout_qkv", "layout_q_out", "q_quant_mode", "k_quant_mode")
 LISTS = {"head_nums": "three integers (Nq, Nk, Nv)", "mrope_section": "three integers (T, H, W)"}

@@ -14,7 +14,8 @@ from aclnn_kvcache import oracle
 from aclnn_kvcache.bundle.manifest import AFTER, BEFORE, DEVICE, Described, Manifest, Outcome, Tensor
 from aclnn_kvcache.bundle.outcome import SUCCESS, outcome_of
 from aclnn_kvcache.bundle.reading import Bundle, Bytes, views
-from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare import compare
+from aclnn_kvcache.compare.report import Comparison
 from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.errors import BundleError, KvCacheError
 from aclnn_kvcache.runtime.memory import DeviceArray

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from aclnn_kvcache.errors import ClosedError, KvCacheError, SynchronizeTimeoutError
 from aclnn_kvcache.explain.failure import check_native
-from aclnn_kvcache.native.library import Library
 from aclnn_kvcache.runtime.process import close_at_exit, forked, process_of, refuse_after_fork
 
 if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
     from aclnn_kvcache.runtime.resource import Resource
 
 NO_CONTEXT = 107002

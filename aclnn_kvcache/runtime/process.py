@@ -7,11 +7,13 @@ import atexit
 import os
 import threading
 import weakref
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aclnn_kvcache.errors import ForkedProcessError
 from aclnn_kvcache.explain.failure import check_native
-from aclnn_kvcache.native.library import Library
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
 
 ALREADY_INITIALISED = 100002
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from aclnn_kvcache.native.library import Library
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aclnn_kvcache.native.library import Library
+
 
 SINCE = (
     ("8.5.0", "aclrtHostRegisterV2"),

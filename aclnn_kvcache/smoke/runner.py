@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aclnn_kvcache.compare import Comparison, compare
+from aclnn_kvcache.compare import compare
+from aclnn_kvcache.compare.report import Comparison
 from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.errors import KvCacheError, SynchronizeTimeoutError
 from aclnn_kvcache.session import Session

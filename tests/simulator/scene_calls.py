@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import aclnn_kvcache as kv
-from aclnn_kvcache.compare import Comparison
+from aclnn_kvcache.compare.report import Comparison
 from aclnn_kvcache.compare.results import compare_results
 from aclnn_kvcache.rules.contracts import contract
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclnn_kvcache as kv
-from aclnn_kvcache.explain import is_code
+from aclnn_kvcache.explain.asking import is_code
 from aclnn_kvcache.explain.messages import known_messages
 from aclnn_kvcache.status import named, names, statuses
 
