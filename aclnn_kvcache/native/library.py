@@ -74,6 +74,7 @@ class Library:
         self.operators = _operators(folder)
         self._unopened = discovery.operator_libraries(folder, os.environ)[::-1]
         self._bindings: dict[str, tuple[str, Binding]] = {}
+        self._handles: dict[str, ctypes.CDLL] = {}
         self._lock = threading.RLock()
 
     @property
@@ -138,7 +139,10 @@ class Library:
 
     def handle_of(self, name: str) -> Any:
         """The opened library that exports a function, untyped: for measuring what the types are worth."""
-        return self._needed(_declared(name)).handle
+        handle = self._handles.get(name)
+        if handle is None:
+            handle = self._handles[name] = self._needed(_declared(name)).handle
+        return handle
 
     def exports(self, name: str) -> bool:
         """Whether the libraries have a C function. One that our headers do not declare is looked for in the runtime."""

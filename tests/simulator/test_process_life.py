@@ -20,6 +20,7 @@ import pytest
 from test_lifetimes import HEAD, output, run, scatter_arguments
 
 import aclnn_kvcache as kv
+from aclnn_kvcache.runtime.descriptor import KEPT
 
 EXPECTED = [1, 1, 0, 0, 0, 0, 0, 0]
 """The scale cache after a call of two tokens."""
@@ -380,5 +381,6 @@ def test_many_calls_grow_nothing(session: kv.Session, sim: Any, kind: str) -> No
     # Events are kept for use again: as many as have been in flight between two synchronises.
     assert max(counts.pop("ACLSIM_LIVE_EVENTS", 0) for counts in (live, live_after)) <= 500
     assert live_after == live
-    assert objects_after - objects < 100
+    # A stream keeps a bounded number of descriptors, how many depends on where host arrays happen to be uploaded.
+    assert objects_after - objects < 100 + KEPT
     assert SANITIZED or resident_after - resident < 4 << 20
