@@ -13,7 +13,7 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
-from aclnn_kvcache.errors import ArgumentError, KvCacheError
+from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.native.library import Library, load
 from aclnn_kvcache.native.prototypes import declarations
 from aclnn_kvcache.native.revisions import QKV
@@ -32,6 +32,7 @@ from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.runtime.switches import switch
+from aclnn_kvcache.runtime.unheard import tell_beside
 
 
 class Session:
@@ -154,6 +155,8 @@ class Session:
         """Waits for queued work and gives everything back: arrays, events, streams, the device, ACL. Idempotent.
 
         Raises DeviceFaultError if queued work had failed and nobody synchronised for it, after giving everything back.
+        At the end of a ``with`` block that another exception ends, that failure is a note on the exception; of a
+        session that is open at the end of the interpreter, or collected, ``sys.unraisablehook`` tells it.
         """
         self._device.close()
 
@@ -172,11 +175,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
-        try:
-            self._device.close(EXIT_PATIENCE if interrupted else None)
-        except KvCacheError:
-            if error is None:
-                raise
+        tell_beside(error, lambda: self._device.close(EXIT_PATIENCE if interrupted else None), f"closing {self!r}")
 
     # ---- memory, streams, events ----
 

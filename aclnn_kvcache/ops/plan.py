@@ -27,6 +27,7 @@ from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, upload
 from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.runtime.unheard import tell_beside
 
 REPEATABLE, TWO_PHASE = "repeatable", "two-phase"
 
@@ -137,7 +138,7 @@ class Plan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        tell_beside(error, self.close, f"closing {self!r}")
 
     def __repr__(self) -> str:
         return f"<Plan {self._contract.name} {self.mode}{' closed' if self.closed else ''}>"
