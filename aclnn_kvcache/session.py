@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal
 
@@ -65,11 +66,11 @@ class Session:
         same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
         ``blocking``: each call waits for its own work, so that a fault of the device is told by the call that caused it
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
-        ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
-        ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
-        ACLNN_KVCACHE_RECORD_FAILING=1; False keeps nothing whatever they say. The arrays are copied before each call,
-        and each call is waited for, so that a fault is raised by the call that has it. Calls that cannot be recorded
-        are made all the same, with a RecordWarning.
+        ``record``: a folder that every call, and every launch of a plan, is kept in, as a bundle with everything it
+        needs to be made again; with ``record_failing_only`` only those that fail. None is environment variable
+        ACLNN_KVCACHE_RECORD, and ACLNN_KVCACHE_RECORD_FAILING=1; False keeps nothing whatever they say. The arrays are
+        copied before each call, and each call is waited for, so that a fault is raised by the call that has it. Calls
+        that cannot be recorded are made all the same, with a RecordWarning.
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
@@ -293,24 +294,26 @@ class Session:
             "key_scale_cache": key_scale_cache,
         }
         with self._device.bound():
-            given = (self._device, self._stream(stream), arguments, cache_layout, padding)
+            on = self._stream(stream)
+            call = partial(scatter_pa_kv_cache_with_k_scale, self._device, on, arguments, cache_layout, padding)
             if self._recorder is None:
-                scatter_pa_kv_cache_with_k_scale(*given)
+                call()
             else:
                 options = {"cache_layout": cache_layout, "padding": padding}
-                self._recorder.record(scatter_pa_kv_cache_with_k_scale, options, *given)
+                self._recorder.record("scatter_pa_kv_cache_with_k_scale", options, on, arguments, call)
 
     def prepare_scatter_pa_kv_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
         """A plan of a call: ``plan()`` launches it, again and again, for the cost of little more than CANN's own.
 
         Takes the arguments of ``scatter_pa_kv_cache_with_k_scale``, on the device; slot_mapping may be a host array,
-        which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. Raises as the call
-        does, and ArgumentError for host arrays and for a call that launches nothing.
+        which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. In a session that
+        records, each launch is kept as a call on device arrays, and waited for. Raises as the call does, and
+        ArgumentError for host arrays and for a call that launches nothing.
         """
         given = _given(Session.scatter_pa_kv_cache_with_k_scale, self, arguments, keywords)
         with self._device.bound():
             stream, options = self._stream(given.pop("stream")), (given.pop("cache_layout"), given.pop("padding"))
-            return scatter.prepare(self._device, stream, given, *options)
+            return self._recorded(scatter.prepare(self._device, stream, given, *options))
 
     def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
         """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
@@ -322,7 +325,12 @@ class Session:
         with self._device.bound():
             stream = self._stream(given.pop("stream"))
             attributes = Attributes.of(**{name: given.pop(name) for name in Attributes._fields})
-            return qkv.prepare(self._device, stream, given, attributes)
+            return self._recorded(qkv.prepare(self._device, stream, given, attributes))
+
+    def _recorded(self, plan: Plan) -> Plan:
+        if self._recorder is not None:
+            plan.record_by(self._recorder.record)
+        return plan
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -430,10 +438,12 @@ class Session:
             k_quant_mode=k_quant_mode,
         )
         with self._device.bound():
-            given = (self._device, self._stream(stream), arguments, attributes)
+            on = self._stream(stream)
+            call = partial(qkv_rms_norm_rope_cache_with_k_scale, self._device, on, arguments, attributes)
             if self._recorder is None:
-                return qkv_rms_norm_rope_cache_with_k_scale(*given)
-            return self._recorder.record(qkv_rms_norm_rope_cache_with_k_scale, attributes._asdict(), *given)
+                return call()
+            named = attributes._asdict()
+            return self._recorder.record("qkv_rms_norm_rope_cache_with_k_scale", named, on, arguments, call)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream
