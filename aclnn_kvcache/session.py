@@ -31,6 +31,7 @@ from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import BLOCKING, EXIT_PATIENCE, Device
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
+from aclnn_kvcache.runtime.reports import Report, take_reports
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.runtime.switches import switch
 from aclnn_kvcache.runtime.unheard import tell_beside
@@ -137,6 +138,18 @@ class Session:
     def library(self) -> Library:
         """The loaded libraries: C functions by name."""
         return self._library
+
+    def reports(self) -> list[Report]:
+        """What the checks of the simulator found since the last time that anybody asked, oldest first; empty on CANN.
+
+        A report is a named tuple: ``check``, ``kind``, ``function``, ``text``, ``sequence``, ``device``, ``stream``,
+        ``thread``. They are those of the process, whichever session they are about, and never change what a call does
+        or raises: ask when the work is done. Leaks are found when ACL ends, so a closed session answers too. Only the
+        check "api" is on unless environment variable ACLSIM_CHECK says otherwise ("all", or a comma list of mem, init,
+        race, sync, api, leak) before the process opens its first session, or ``library.aclsim_set_checks(b"all")``
+        later. Reports also go to standard error, or to the file that ACLSIM_REPORT names.
+        """
+        return take_reports(self._library)
 
     def bound(self) -> AbstractContextManager[None]:
         """``with session.bound():`` makes the device current in this thread for C calls of one's own."""
