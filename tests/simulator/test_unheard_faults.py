@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,25 @@ def test_the_end_of_a_program_tells_them_once(end: str, code: int, told: str) ->
         assert "\nValueError: mine\n" in result.stderr
 
 
-def test_the_exception_that_ends_a_block_stays(sim: Any) -> None:
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What came to ``sys.unraisablehook``."""
+    found: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", found.append)
+    yield found
+    found.clear()
+
+
+def note_on(error: BaseException, told: list[Any]) -> str:
+    if HAS_NOTES:
+        assert told == []
+        (note,) = error.__notes__
+        return str(note)
+    (aside,) = told
+    return f"{aside.object!r} failed too: {type(aside.exc_value).__name__}: {aside.exc_value.report()}"
+
+
+def test_the_exception_that_ends_a_block_stays(sim: Any, told: list[Any]) -> None:
     session = kv.Session("simulator")
     mine = KeyError("mine")
     sim.aclsim_set_faults(PLAN)
@@ -67,13 +86,12 @@ def test_the_exception_that_ends_a_block_stays(sim: Any) -> None:
     assert caught.value is mine
     assert mine.__context__ is None
     assert session.closed
-    if HAS_NOTES:
-        (note,) = mine.__notes__
-        assert note.startswith(NOTE)
-        assert "the only launch since the last good synchronise is aclnnScatterPaKvCacheWithKScale (launch 1)" in note
+    note = note_on(mine, told)
+    assert note.startswith(f"{CLOSING} failed too: {FAULT}")
+    assert "the only launch since the last good synchronise is aclnnScatterPaKvCacheWithKScale (launch 1)" in note
 
 
-def test_the_end_of_a_plan_keeps_the_exception_too(session: kv.Session, sim: Any) -> None:
+def test_the_end_of_a_plan_keeps_the_exception_too(session: kv.Session, sim: Any, told: list[Any]) -> None:
     arrays = scatter_arguments(session, 2)
     arrays[2] = session.array(np.zeros((2, 1, 4, 16), arrays[2].dtype))[..., :8]
     mine = KeyboardInterrupt()
@@ -86,15 +104,11 @@ def test_the_end_of_a_plan_keeps_the_exception_too(session: kv.Session, sim: Any
     sim.aclsim_set_faults(None)
     assert caught.value is mine
     assert plan.closed
-    if HAS_NOTES:
-        assert mine.__notes__[0].startswith(
-            f"closing <Plan scatter_pa_kv_cache_with_k_scale repeatable> failed too: {FAULT}"
-        )
+    closing = "closing <Plan scatter_pa_kv_cache_with_k_scale repeatable>"
+    assert note_on(mine, told).startswith(f"{closing} failed too: {FAULT}")
 
 
-def test_a_fault_that_close_raised_is_not_told_again(sim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
+def test_a_fault_that_close_raised_is_not_told_again(sim: Any, told: list[Any]) -> None:
     for is_dropped in (False, True):
         session = kv.Session("simulator")
         sim.aclsim_set_faults(PLAN)
@@ -113,4 +127,3 @@ def test_a_fault_that_close_raised_is_not_told_again(sim: Any, monkeypatch: pyte
         assert len(told) == is_dropped
     assert (type(told[0].exc_value), told[0].exc_value.status) == (kv.DeviceFaultError, 507035)
     assert [launch.operator for launch in told[0].exc_value.launches] == ["aclnnScatterPaKvCacheWithKScale"]
-    told.clear()
