@@ -35,6 +35,7 @@ from aclnn_kvcache.preflight import check_call
 from aclnn_kvcache.rules.finding import Finding, TensorSpec
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray
+from aclnn_kvcache.runtime.reports import Report
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.session import Session
 
@@ -70,6 +71,7 @@ __all__ = [
     "OutOfHostMemory",
     "Plan",
     "RecordWarning",
+    "Report",
     "Session",
     "Stream",
     "SymbolNotFoundError",

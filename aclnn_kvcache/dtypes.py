@@ -103,6 +103,7 @@ FORMATS = {
 PRIVATE_FORMATS = (3, 4, 12, 29, 32, 33, *range(50, 55))
 """Formats whose elements do not lie as the shape says."""
 
+_FLOATS = (np.dtype(np.float16), FLOAT32, np.dtype(np.float64), BFLOAT16)
 _RAW_BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("V1"))
 _RAW_WORDS = (np.dtype(np.uint16), np.dtype(np.int16), np.dtype("V2"))
 
@@ -195,5 +196,16 @@ def hint_for(dtype: AnyDtype, allowed: Collection[np.dtype[Any]] = ()) -> str:
         return ""
     if is_fp8:
         return "quantise it on purpose: array.astype(ml_dtypes.float8_e4m3fn) rounds to FP8, and applies no scale"
-    wanted = list(allowed)[-1]
-    return f"array.astype({name_of(wanted)!r}) converts it" if wanted.itemsize > 1 else ""  # codes are no numbers
+    return _conversion(dtype, list(allowed)[-1])
+
+
+def _conversion(dtype: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    """How to convert, and at what price; empty where the values would become others, as fractions in integers."""
+    if wanted.itemsize == 1:  # codes are no numbers
+        return ""
+    convert = f"array.astype({name_of(wanted)!r})"
+    if np.can_cast(dtype, wanted):
+        return f"{convert} converts it"
+    if dtype.kind in "iu" and wanted.kind in "iu":
+        return f"{convert} converts it if its values fit"
+    return f"{convert} rounds it" if dtype in _FLOATS and wanted in _FLOATS else ""

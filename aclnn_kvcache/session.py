@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from aclnn_kvcache import layout
 from aclnn_kvcache.dtypes import BY_DTYPE, hint_for, name_of
-from aclnn_kvcache.errors import ArgumentError, KvCacheError
+from aclnn_kvcache.errors import ArgumentError
 from aclnn_kvcache.native.revisions import QKV
 from aclnn_kvcache.ops import qkv_rms_norm_rope_cache_with_k_scale as qkv
 from aclnn_kvcache.ops import scatter_pa_kv_cache_with_k_scale as scatter
@@ -27,8 +28,10 @@ from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import BLOCKING, EXIT_PATIENCE, Device
 from aclnn_kvcache.runtime.event import Event
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
+from aclnn_kvcache.runtime.reports import Report, take_reports
 from aclnn_kvcache.runtime.stream import Stream
 from aclnn_kvcache.runtime.switches import switch
+from aclnn_kvcache.runtime.unheard import tell_beside
 
 if TYPE_CHECKING:
     from aclnn_kvcache.native.library import Library
@@ -64,11 +67,11 @@ class Session:
         same for the whole process (or environment variable ACLNN_KVCACHE_QKV_ABI).
         ``blocking``: each call waits for its own work, so that a fault of the device is told by the call that caused it
         and not by a later synchronise; for debugging (or environment variable ACLNN_KVCACHE_BLOCKING=1).
-        ``record``: a folder that every call is kept in, as a bundle with everything it needs to be made again; with
-        ``record_failing_only`` only calls that fail. None is environment variable ACLNN_KVCACHE_RECORD, and
-        ACLNN_KVCACHE_RECORD_FAILING=1; False keeps nothing whatever they say. The arrays are copied before each call,
-        and each call is waited for, so that a fault is raised by the call that has it. Calls that cannot be recorded
-        are made all the same, with a RecordWarning.
+        ``record``: a folder that every call, and every launch of a plan, is kept in, as a bundle with everything it
+        needs to be made again; with ``record_failing_only`` only those that fail. None is environment variable
+        ACLNN_KVCACHE_RECORD, and ACLNN_KVCACHE_RECORD_FAILING=1; False keeps nothing whatever they say. The arrays are
+        copied before each call, and each call is waited for, so that a fault is raised by the call that has it. Calls
+        that cannot be recorded are made all the same, with a RecordWarning.
 
         Raises LibraryNotFoundError, LibraryConflictError, DeviceUnavailableError, ForkedProcessError, ArgumentError.
         """
@@ -142,6 +145,18 @@ class Session:
         """The loaded libraries: C functions by name."""
         return self._library
 
+    def reports(self) -> list[Report]:
+        """What the checks of the simulator found since the last time that anybody asked, oldest first; empty on CANN.
+
+        A report is a named tuple: ``check``, ``kind``, ``function``, ``text``, ``sequence``, ``device``, ``stream``,
+        ``thread``. They are those of the process, whichever session they are about, and never change what a call does
+        or raises: ask when the work is done. Leaks are found when ACL ends, so a closed session answers too. Only the
+        check "api" is on unless environment variable ACLSIM_CHECK says otherwise ("all", or a comma list of mem, init,
+        race, sync, api, leak) before the process opens its first session, or ``library.aclsim_set_checks(b"all")``
+        later. Reports also go to standard error, or to the file that ACLSIM_REPORT names.
+        """
+        return take_reports(self._library)
+
     def bound(self) -> AbstractContextManager[None]:
         """``with session.bound():`` makes the device current in this thread for C calls of one's own."""
         return self._device.bound()
@@ -160,6 +175,8 @@ class Session:
         """Waits for queued work and gives everything back: arrays, events, streams, the device, ACL. Idempotent.
 
         Raises DeviceFaultError if queued work had failed and nobody synchronised for it, after giving everything back.
+        At the end of a ``with`` block that another exception ends, that failure is a note on the exception; of a
+        session that is open at the end of the interpreter, or collected, ``sys.unraisablehook`` tells it.
         """
         self._device.close()
 
@@ -178,11 +195,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
-        try:
-            self._device.close(EXIT_PATIENCE if interrupted else None)
-        except KvCacheError:
-            if error is None:
-                raise
+        tell_beside(error, lambda: self._device.close(EXIT_PATIENCE if interrupted else None), f"closing {self!r}")
 
     # ---- memory, streams, events ----
 
@@ -300,24 +313,26 @@ class Session:
             "key_scale_cache": key_scale_cache,
         }
         with self._device.bound():
-            given = (self._device, self._stream(stream), arguments, cache_layout, padding)
+            on = self._stream(stream)
+            call = partial(scatter_pa_kv_cache_with_k_scale, self._device, on, arguments, cache_layout, padding)
             if self._recorder is None:
-                scatter_pa_kv_cache_with_k_scale(*given)
+                call()
             else:
                 options = {"cache_layout": cache_layout, "padding": padding}
-                self._recorder.record(scatter_pa_kv_cache_with_k_scale, options, *given)
+                self._recorder.record("scatter_pa_kv_cache_with_k_scale", options, on, arguments, call)
 
     def prepare_scatter_pa_kv_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
         """A plan of a call: ``plan()`` launches it, again and again, for the cost of little more than CANN's own.
 
         Takes the arguments of ``scatter_pa_kv_cache_with_k_scale``, on the device; slot_mapping may be a host array,
-        which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. Raises as the call
-        does, and ArgumentError for host arrays and for a call that launches nothing.
+        which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. In a session that
+        records, each launch is kept as a call on device arrays, and waited for. Raises as the call does, and
+        ArgumentError for host arrays and for a call that launches nothing.
         """
         given = _given(Session.scatter_pa_kv_cache_with_k_scale, self, arguments, keywords)
         with self._device.bound():
             stream, options = self._stream(given.pop("stream")), (given.pop("cache_layout"), given.pop("padding"))
-            return scatter.prepare(self._device, stream, given, *options)
+            return self._recorded(scatter.prepare(self._device, stream, given, *options))
 
     def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
         """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
@@ -329,7 +344,12 @@ class Session:
         with self._device.bound():
             stream = self._stream(given.pop("stream"))
             attributes = Attributes.of(**{name: given.pop(name) for name in Attributes._fields})
-            return qkv.prepare(self._device, stream, given, attributes)
+            return self._recorded(qkv.prepare(self._device, stream, given, attributes))
+
+    def _recorded(self, plan: Plan) -> Plan:
+        if self._recorder is not None:
+            plan.record_by(self._recorder.record)
+        return plan
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -437,10 +457,12 @@ class Session:
             k_quant_mode=k_quant_mode,
         )
         with self._device.bound():
-            given = (self._device, self._stream(stream), arguments, attributes)
+            on = self._stream(stream)
+            call = partial(qkv_rms_norm_rope_cache_with_k_scale, self._device, on, arguments, attributes)
             if self._recorder is None:
-                return qkv_rms_norm_rope_cache_with_k_scale(*given)
-            return self._recorder.record(qkv_rms_norm_rope_cache_with_k_scale, attributes._asdict(), *given)
+                return call()
+            named = attributes._asdict()
+            return self._recorder.record("qkv_rms_norm_rope_cache_with_k_scale", named, on, arguments, call)
 
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import tempfile
 import threading
 import warnings
@@ -70,23 +71,22 @@ class Recorder:
 
     def record(
         self,
-        operator: Callable[..., Result],
+        operator: str,
         attributes: Mapping[str, Any],
-        device: Device,
         stream: Stream,
         arguments: Mapping[str, Any],
-        *rest: Any,
+        call: Callable[[], Result],
     ) -> Result:
-        """Makes the call ``operator(device, stream, arguments, *rest)``, waits for it, and keeps it.
+        """Makes the call of an operator with these arguments, waits for it, and keeps it.
 
         The result and the errors are its own; what goes wrong with the recording is a RecordWarning. A fault of work
         that was queued before the call is raised after it, unless it fails itself.
         """
-        contract = method(operator.__name__)
+        contract = method(operator)
         with self._lock:
-            draft = _attempt(lambda: _draft(contract, device, arguments, attributes))
+            draft = _attempt(lambda: _draft(contract, self._device, arguments, attributes))
             try:
-                result = operator(device, stream, arguments, *rest)
+                result = call()
                 stream.synchronize()
             except Exception as error:
                 outcome = outcome_of(error, contract)
@@ -166,7 +166,10 @@ def _attempt(step: Callable[[], Result]) -> Result | Exception:
 def _warn(call: str, outcome: object) -> None:
     if isinstance(outcome, Exception):
         text = f"this call {call}: {outcome or type(outcome).__name__}"
-        warnings.warn(text, RecordWarning, stacklevel=4)
+        level, frame = 1, sys._getframe()
+        while frame.f_back and frame.f_globals["__name__"].startswith(f"{aclnn_kvcache.__name__}."):
+            level, frame = level + 1, frame.f_back  # up to who made the call
+        warnings.warn(text, RecordWarning, stacklevel=level)
 
 
 def _draft(contract: Contract, device: Device, arguments: Mapping[str, Any], attributes: Mapping[str, Any]) -> Draft:

@@ -74,7 +74,7 @@ class Library:
         self.operators = _operators(folder)
         self._unopened = discovery.operator_libraries(folder, os.environ)[::-1]
         self._bindings: dict[str, tuple[str, Binding]] = {}
-        self._handles: dict[str, ctypes.CDLL] = {}
+        self._untyped: dict[str, Callable[..., int]] = {}
         self._lock = threading.RLock()
 
     @property
@@ -117,9 +117,10 @@ class Library:
             values = arguments if binding.is_ours else binding.arrange(arguments)
         types = [parameter.ctype for parameter in prototype.parameters]
         given = [_converted(value, ctype) for value, ctype in zip(values, types, strict=True)]
-        # Without argument types ctypes takes C objects as they are.
-        function = ctypes.CFUNCTYPE(prototype.result)((name, self.handle_of(name)))
-        return partial(function, *given)
+        if name not in self._untyped:
+            # Without argument types ctypes takes C objects as they are. Once: each such function refers to itself.
+            self._untyped[name] = ctypes.CFUNCTYPE(prototype.result)((name, self.handle_of(name)))
+        return partial(self._untyped[name], *given)
 
     def home_of(self, name: str) -> str:
         """Path of the library that exports a function, empty if none does or our headers do not declare it."""
@@ -139,10 +140,7 @@ class Library:
 
     def handle_of(self, name: str) -> Any:
         """The opened library that exports a function, untyped: for measuring what the types are worth."""
-        handle = self._handles.get(name)
-        if handle is None:
-            handle = self._handles[name] = self._needed(_declared(name)).handle
-        return handle
+        return self._needed(_declared(name)).handle
 
     def exports(self, name: str) -> bool:
         """Whether the libraries have a C function. One that our headers do not declare is looked for in the runtime."""

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from aclnn_kvcache.errors import ArgumentError
+from aclnn_kvcache.errors import ArgumentError, ClosedError
 from aclnn_kvcache.launch import PreparedLaunch
 from aclnn_kvcache.ops.arguments import (
     DEVICE,
@@ -27,6 +27,7 @@ from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, upload
 from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.runtime.unheard import tell_beside
 
 REPEATABLE, TWO_PHASE = "repeatable", "two-phase"
 
@@ -55,8 +56,24 @@ class Plan:
         native = c_arguments(contract, self._arrays, attributes)
         with Failing(device.library, contract.api, checked.described):
             self._launch = PreparedLaunch(device, contract.api, native, stream, checked.described)
-        self._run = self._launch.run
+        self._run: Callable[[], object] = self._launch.run
+        self._names = tuple(arguments)
         self._returned = tuple(self._arrays.get(name) for name in contract.outputs) or None
+
+    def record_by(self, record: Callable[..., object]) -> None:
+        """Launches by ``record(operator, attributes, stream, arguments, launch)``."""
+
+        def launch() -> Any:
+            with Failing(self._device.library, self._contract.api, self._checked.described):
+                self._launch.run()
+            return self._returned
+
+        def recorded() -> object:
+            own = self._checked.made
+            arguments = {name: None if name in own else self._arrays.get(name) for name in self._names}
+            return record(self._contract.name, self._attributes, self.stream, arguments, launch)
+
+        self._run = recorded
 
     @property
     def mode(self) -> str:
@@ -76,13 +93,22 @@ class Plan:
     def __call__(self) -> Any:
         """Launches the call; returns what the method does, the same arrays each time.
 
-        Raises ClosedError, AclnnInnerError; a fault of the device surfaces at a later synchronise.
+        Raises ClosedError, naming the array that was closed, AclnnInnerError; a fault of the device surfaces at a later
+        synchronise.
         """
         if not self._device.is_bound():
             with self._device.bound():
                 return self()
         try:
             self._run()
+        except ClosedError:
+            closed = [name for name, array in self._arrays.items() if array.closed]
+            if not closed or self.closed or self._device.closed:
+                raise
+            raise ClosedError(
+                f"{' and '.join(closed)} of this plan {'were' if closed[1:] else 'was'} closed; plan.update(...) puts "
+                f"another array in its place"
+            ) from None
         except Exception as error:
             self._explain(error)
             raise
@@ -137,7 +163,7 @@ class Plan:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        tell_beside(error, self.close, f"closing {self!r}")
 
     def __repr__(self) -> str:
         return f"<Plan {self._contract.name} {self.mode}{' closed' if self.closed else ''}>"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aclnn_kvcache.errors import ClosedError, KvCacheError, SynchronizeTimeoutError
 from aclnn_kvcache.explain.failure import check_native
 from aclnn_kvcache.runtime.process import close_at_exit, forked, process_of, refuse_after_fork
+from aclnn_kvcache.runtime.unheard import tell_aside
 
 if TYPE_CHECKING:
     from aclnn_kvcache.native.library import Library
@@ -60,6 +61,7 @@ class Device:
             raise
         self._close_native = weakref.finalize(self, _close_device, process, library, device)
         self._close_native.atexit = False
+        weakref.finalize(self, _tell_unheard, self._unheard, device).atexit = False
         close_at_exit(self)
         try:
             self.context = current_context(library)
@@ -146,7 +148,8 @@ class Device:
         self._orphans.append(destroy)
 
     def tell_later(self, failure: KvCacheError) -> None:
-        """Has the close raise what went wrong where nobody could be told, as when a resource was collected."""
+        """Has the close raise what went wrong where nobody could be told, as when a resource was collected; or has it
+        told when the device is collected itself."""
         self._unheard.append(failure.with_traceback(None))  # which would hold what it passed through
 
     def resources(self) -> list[Resource]:
@@ -174,7 +177,7 @@ class Device:
 
         Idempotent. Everything is torn down even if a step fails; the first failure (a kernel fault that nobody had
         synchronised for, say) is raised at the end, one of a resource that was collected before too. With a timeout,
-        in seconds, work that takes longer is given up.
+        in seconds, work that takes longer is given up, which is raised too.
         """
         if not self._shut_door(timeout):
             return
@@ -183,23 +186,31 @@ class Device:
             resources = self.resources()
             for resource in resources:
                 _attempt(partial(resource.settle, timeout), failures)
-            if timeout is not None and any(isinstance(failure, SynchronizeTimeoutError) for failure in failures):
-                self._drop()
-                return
-            for resource in resources:
-                _attempt(resource.close, failures)
-            for resource in self.resources():  # to which the thread could not be bound
-                if not resource.in_use():
-                    _attempt(resource.release, failures)
-            for destroy in self._orphans:
-                _attempt(partial(destroy, self), failures)
+            late = [failure for failure in failures if isinstance(failure, SynchronizeTimeoutError)]
+            if timeout is not None and late:
+                late[0].attach(detail="what was still queued is given up")
+                _attempt(self._drop, failures)
+            else:
+                self._close_resources(resources, failures)
         except BaseException:  # an interrupt: what is left can be closed by another call
-            self._open_door(closed=False)
+            self._open_door(closed=self.closed)
             raise
-        self._open_door(closed=True)
-        _attempt(self._close_native, failures)
+        if not self.closed:
+            self._open_door(closed=True)
+            _attempt(self._close_native, failures)
         if failures:
-            raise failures[0]
+            first = failures[0]
+            failures.clear()  # told now
+            raise first
+
+    def _close_resources(self, resources: list[Resource], failures: list[KvCacheError]) -> None:
+        for resource in resources:
+            _attempt(resource.close, failures)
+        for resource in self.resources():  # to which the thread could not be bound
+            if not resource.in_use():
+                _attempt(resource.release, failures)
+        for destroy in self._orphans:
+            _attempt(partial(destroy, self), failures)
 
     def abandon(self) -> None:
         """Gives the device back at once, for one that hangs: drops queued work and everything made on the device."""
@@ -256,6 +267,11 @@ def _attempt(step: Callable[[], object], failures: list[KvCacheError]) -> None:
         step()
     except KvCacheError as error:
         failures.append(error)
+
+
+def _tell_unheard(unheard: list[KvCacheError], device: int) -> None:
+    if unheard and not forked():
+        tell_aside(unheard[0], f"the collection of the session on device {device}")
 
 
 def _close_device(process: Any, library: Library, device: int) -> None:

@@ -8,6 +8,7 @@ import math
 import weakref
 from contextlib import suppress
 from functools import partial
+from itertools import chain, repeat
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from aclnn_kvcache.runtime.stream import Stream
 
 SYNC, TIME_LINE = 0x1, 0x8
-SLICE = 1000
-"""Milliseconds of one native wait."""
+SLICES = (100, 200, 400, 1000)
+"""Milliseconds of the native waits that make up one wait; the last ones are all alike."""
 
 COMPLETE = 1  # of aclrtEventRecordedStatus, the one status enum where 0 means "not ready"
 
@@ -77,12 +78,17 @@ class Event(Resource):
 
 
 def wait(device: Device, api: str, handle: int | None, limit: int) -> None:
-    """Waits in slices: within a native call Python handles no signal, Ctrl-C for one."""
-    while limit < 0 or limit > SLICE:
+    """Waits in slices: within a native call Python handles no signal, Ctrl-C for one.
+
+    Each slice that ends early is an error in CANN's log, so long waits have long ones.
+    """
+    for part in chain(SLICES, repeat(SLICES[-1])):
+        if 0 <= limit <= part:
+            break
         with suppress(SynchronizeTimeoutError):
-            device.call(api, handle, SLICE)
+            device.call(api, handle, part)
             return
-        limit -= SLICE if limit > 0 else 0
+        limit -= part if limit > 0 else 0
     device.call(api, handle, limit)
 
 

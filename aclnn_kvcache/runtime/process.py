@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from aclnn_kvcache.errors import ForkedProcessError
 from aclnn_kvcache.explain.failure import check_native
+from aclnn_kvcache.runtime.unheard import tell_aside
 
 if TYPE_CHECKING:
     from aclnn_kvcache.native.library import Library
@@ -94,6 +95,10 @@ def forked() -> bool:
 def _watch_process() -> None:
     global _watching
     if not _watching:
+        # What a failure at the end needs. Loaded then, its named tuples, which Python makes by eval, would have Python
+        # forget that Ctrl-C ended the program, and with that the exit code.
+        import aclnn_kvcache.explain.context  # noqa: F401
+
         _watching = True
         os.register_at_fork(after_in_child=_mark_forked)
         atexit.register(_close_all)
@@ -108,5 +113,7 @@ def _close_all() -> None:
     for closeable in list(_open_at_exit):
         try:
             closeable.close_at_exit()
-        except (Exception, KeyboardInterrupt):  # nobody is left to handle it, and the exit code is the program's
+        except Exception as failure:  # nobody is left to handle it, and the exit code is the program's
+            tell_aside(failure, "the close of a session at the end of the interpreter")
+        except KeyboardInterrupt:
             continue

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from typing import TypeAlias
 
 from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
 from aclnn_kvcache.runtime.descriptor import Descriptors
@@ -23,6 +24,8 @@ SYNCHRONIZE = "aclrtSynchronizeStreamWithTimeout"
 
 REMEMBERED = 32
 """Launches since the last good synchronise that a late fault lists."""
+
+Launches: TypeAlias = "deque[tuple[int, str, Described]]"
 
 
 class Stream(Resource):
@@ -46,12 +49,12 @@ class Stream(Resource):
         """Tells whether what was retained still is: it is until this is another object."""
         self._flights: deque[_Flight] = deque([self.flight])
         self._spare_events: list[Event] = []
-        self._launches: deque[tuple[int, str, Described]] = deque(maxlen=REMEMBERED)
+        self._launches: Launches = deque(maxlen=REMEMBERED)
         self._launched = 0
         self.handle = handle
         made = ctypes.c_void_p(handle)
         with device.bound():
-            super().__init__(device, None if self.borrowed else partial(_end, made=made))
+            super().__init__(device, None if self.borrowed else partial(_end, made=made, launches=self._launches))
             if not self.borrowed:
                 make(device, made, "aclrtCreateStream", ctypes.byref(made))
         self.handle = made.value
@@ -107,17 +110,7 @@ class Stream(Resource):
 
     def blame(self, error: DeviceFaultError) -> None:
         """Names the launches that may have caused a fault."""
-        launches = tuple(LaunchFacts(number, operator, *described) for number, operator, described in self._launches)
-        if not launches:
-            detail = "nothing was launched on this stream since its last good synchronise: another user's work failed"
-        elif len(launches) == 1:
-            detail = f"the only launch since the last good synchronise is {launches[0].name}"
-        else:
-            detail = (
-                f"one of the launches since the last good synchronise failed: "
-                f"{', '.join(launch.name for launch in launches)}; Session(blocking=True) or {BLOCKING}=1 tells which"
-            )
-        error.attach(launches=launches, operator=launches[-1].operator if len(launches) == 1 else "", detail=detail)
+        _blame(error, self._launches)
 
     def retain(self, *objects: object) -> None:
         """Keeps the objects alive until the stream has passed all that is queued before the next ``mark``."""
@@ -181,11 +174,28 @@ class Stream(Resource):
                     self._spare_events.append(flight.event)
 
 
-def _end(device: Device, made: ctypes.c_void_p) -> None:
+def _blame(error: DeviceFaultError, remembered: Launches) -> None:
+    launches = tuple(LaunchFacts(number, operator, *described) for number, operator, described in remembered)
+    if not launches:
+        detail = "nothing was launched on this stream since its last good synchronise: another user's work failed"
+    elif len(launches) == 1:
+        detail = f"the only launch since the last good synchronise is {launches[0].name}"
+    else:
+        detail = (
+            f"one of the launches since the last good synchronise failed: "
+            f"{', '.join(launch.name for launch in launches)}; Session(blocking=True) or {BLOCKING}=1 tells which"
+        )
+    error.attach(launches=launches, operator=launches[-1].operator if len(launches) == 1 else "", detail=detail)
+
+
+def _end(device: Device, made: ctypes.c_void_p, launches: Launches) -> None:
     """Destroys a stream after its work: one that was collected may have some, and what that uses goes next."""
     try:
         if made.value:
             wait(device, SYNCHRONIZE, made.value, -1)
+    except DeviceFaultError as error:
+        _blame(error, launches)
+        raise
     finally:
         destroy(device, "aclrtDestroyStream", made)
 

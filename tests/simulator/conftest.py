@@ -5,9 +5,7 @@ in it, and none ends with a report that it did not ask for.
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ import pytest
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
+from aclnn_kvcache.runtime.reports import take_reports
 
 os.environ.setdefault("ACLSIM_CHECK", "all")  # in the processes that tests start, too
 
@@ -48,12 +47,7 @@ class Sim:
 
     def reports(self) -> list[dict[str, Any]]:
         """The reports that nobody has read yet, oldest first; they are gone then."""
-        found = []
-        while size := self.aclsim_next_report(None, 0):
-            buffer = ctypes.create_string_buffer(size)
-            self.aclsim_next_report(buffer, size)
-            found.append(json.loads(buffer.value))
-        return found
+        return [report._asdict() for report in take_reports(self._library)]
 
     def live(self) -> dict[str, int]:
         """The live objects by kind, of the kinds that have any."""

@@ -72,7 +72,19 @@ EXPECTED_HINTS = {
 }
 """What is said where FP8 is expected; of the rest the operator's table of dtypes is all there is to say."""
 
-SLOT_HINTS = {SCATTER: "array.astype('int64') converts it", QKV: "array.astype('int32') converts it"}
+SLOT_HINTS = {
+    "u8": (
+        "int32 or int64, got uint64; array.astype('int64') converts it if its values fit",
+        "int32, got uint64; array.astype('int32') converts it if its values fit",
+    ),
+    "i2": (
+        "int32 or int64, got int16; array.astype('int64') converts it",
+        "int32, got int16; array.astype('int32') converts it",
+    ),
+    "f8": ("int32 or int64, got float64", "int32, got float64"),
+    "c16": ("int32 or int64, got complex128", "int32, got complex128"),
+}
+"""For scatter and for the fused operator; nothing that would drop fractions."""
 
 REFUSED = [
     (operator, name, dtype)
@@ -124,9 +136,9 @@ def test_what_is_to_be_done_is_said(operator: str) -> None:
     for dtype, text in EXPECTED_HINTS.items():
         spec = kv.TensorSpec(good(operator)[fp8].shape, dtype)
         assert text in kv.check_call(operator, **{**good(operator), fp8: spec})[0].message
-    for dtype in ("u8", "f8", "u4", "i1", "i2"):
-        spec = kv.TensorSpec((5,), dtype)
-        assert SLOT_HINTS[operator] in kv.check_call(operator, **{**good(operator), "slot_mapping": spec})[0].message
+    for dtype, texts in SLOT_HINTS.items():
+        found = kv.check_call(operator, **{**good(operator), "slot_mapping": kv.TensorSpec((5,), dtype)})
+        assert found[0].message == f"slot_mapping must be {texts[operator == QKV]}"
 
 
 NO_ARRAYS: list[tuple[Callable[[Array], Any], str]] = [

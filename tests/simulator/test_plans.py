@@ -224,13 +224,24 @@ def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> N
 def test_a_closed_array_ends_a_plan_with_an_error_and_not_a_fault(
     session: kv.Session, rng: np.random.Generator
 ) -> None:
-    device = uploaded(session, scatter_arrays(rng))
+    host = scatter_arrays(rng)
+    device = uploaded(session, host)
     plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
     plan()
     device["value"].close()
-    with pytest.raises(kv.ClosedError):
+    with pytest.raises(kv.ClosedError) as caught:
         plan()
+    assert str(caught.value) == "value of this plan was closed; plan.update(...) puts another array in its place"
+    device["key_scale"].close()
+    with pytest.raises(kv.ClosedError, match=r"^value and key_scale of this plan were closed"):
+        plan()
+    host["value"] = host["value"][::-1]
+    plan.update(value=session.array(host["value"]), key_scale=session.array(host["key_scale"]))
+    plan()
+    expect_scatter(host, device)
     plan.close()
+    with pytest.raises(kv.ClosedError, match=r"^this plan is closed"):
+        plan()
 
 
 @pytest.mark.provokes("mem:out_of_bounds_write")

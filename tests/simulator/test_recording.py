@@ -450,3 +450,85 @@ def test_recorded_device_calls_are_waited_for(nothing_left_alive: None, folder: 
         with pytest.raises(kv.ArgumentError, match="stream"):
             scatter(session, call, stream=5)
     assert len(os.listdir(folder)) == 1
+
+
+# ---- plans ----
+
+
+def test_each_launch_of_a_plan_is_kept_as_a_call(nothing_left_alive: None, folder: Path) -> None:
+    host = arrays()
+    with kv.Session("simulator", record=folder) as session:
+        device = {name: session.array(array) for name, array in host.items()}
+        given = {**device, "slot_mapping": host["slot_mapping"]}
+        with session.prepare_scatter_pa_kv_cache_with_k_scale(**given) as plan:
+            assert os.listdir(folder) == []  # nothing was launched
+            plan()
+            plan.update(slot_mapping=np.array([1, 2, 7], np.int32), key=device["value"])
+            plan()
+            assert session.stream.query()
+    first, second = bundles(folder)
+    for bundle, slots, key in ((first, [0, 6, 3], "key"), (second, [1, 2, 7], "value")):
+        before = views(bundle.manifest.call.arguments, bundle.contents("before"))
+        assert before["slot_mapping"].tolist() == slots
+        assert before["key"].tobytes() == host[key].tobytes()
+        assert bundle.manifest.outcome == recorder.SUCCESS
+        assert {storage.place for storage in bundle.manifest.call.storages.values()} == {"device"}
+        assert main(["replay", str(bundle.folder), "--backend", "simulator"]) == 0
+    after = first.contents("after")
+    assert [first.manifest.tensors[n].view(after[n]).tobytes() for n in CACHES] == [
+        views(second.manifest.call.arguments, second.contents("before"))[n].tobytes() for n in CACHES
+    ]
+
+
+def test_a_plan_of_the_fused_operator_is_kept_with_the_outputs_that_it_made(
+    nothing_left_alive: None, folder: Path
+) -> None:
+    prepared = QKV_CASES["qkv-allocated"].prepare(np.random.default_rng(0))
+    with kv.Session("simulator", record=folder) as session:
+        call = {name: session.array(array) for name, array in prepared.arguments(prepared.before).items()}
+        with session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**call, **prepared.options) as plan:
+            q_out, q_scale = plan()
+            expected = {"q_out": q_out.numpy().tobytes(), "q_scale": q_scale.numpy().tobytes()}
+    (bundle,) = bundles(folder)
+    manifest, after = bundle.manifest, bundle.contents("after")
+    assert manifest.call.arguments["q_out"] is None
+    assert {n: t.view(after[str(t.storage)]).tobytes() for n, t in manifest.returned.items()} == expected
+    assert manifest.call.attributes["head_nums"] == (16, 2, 2)
+    assert set(bundle.contents("before")) == set(call)
+    assert main(["replay", str(bundle.folder), "--backend", "simulator"]) == 0
+
+
+def test_a_launch_that_fails_names_its_bundle(nothing_left_alive: None, folder: Path, sim: Any) -> None:
+    with kv.Session("simulator", record=folder, record_failing_only=True) as session:
+        device = {name: session.array(array) for name, array in arrays().items()}
+        plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+        plan()
+        sim.aclsim_set_faults(b"kernel:aclnnScatterPaKvCacheWithKScale#1=507035")
+        with pytest.raises(kv.DeviceFaultError) as caught:
+            plan()
+        sim.aclsim_set_faults(b"aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize#1=561103")
+        with pytest.raises(kv.AclnnInnerError) as refused:
+            plan()
+        sim.aclsim_set_faults(None)
+        plan()
+    late, inner = bundles(folder)
+    assert (str(late.folder), str(inner.folder)) == (caught.value.bundle, refused.value.bundle)
+    assert (late.manifest.outcome.status, late.manifest.outcome.phase) == (507035, "synchronize")
+    assert (inner.manifest.outcome.status, inner.manifest.outcome.phase) == (561103, "phase 1")
+    assert [launch.number for launch in caught.value.launches] == [2]
+
+
+def test_a_launch_that_cannot_be_recorded_is_made_with_a_warning_where_it_was_made(
+    nothing_left_alive: None, folder: Path
+) -> None:
+    with kv.Session("simulator", record=folder) as session:
+        host = arrays()
+        device = {name: session.array(array) for name, array in host.items()}
+        plan = session.prepare_scatter_pa_kv_cache_with_k_scale(**device)
+        folder.rmdir()
+        folder.write_text("a file now")
+        for call in (plan, lambda: scatter(session, host)):
+            with pytest.warns(kv.RecordWarning, match="was made, but not recorded") as warned:
+                call()
+            assert [warning.filename for warning in warned] == [__file__]
+        assert device["key_scale_cache"].numpy().tobytes() == host["key_scale_cache"].tobytes()

@@ -105,7 +105,7 @@ def test_561002_says_what_tiling_is_and_how_to_find_the_shape() -> None:
 # Row 4: a dtype outside the operator's list.
 def test_a_wrong_dtype_names_argument_allowed_and_got() -> None:
     assert failing("fused(qkv=np.ones((2, 12, 128), np.float32))")[0].endswith(
-        "qkv must be bfloat16, got float32; array.astype('bfloat16') converts it"
+        "qkv must be bfloat16, got float32; array.astype('bfloat16') rounds it"
     )
     line = failing("scatter(key=np.ones((3, 2, 16), np.float32))")[0]
     assert "key must be float8_e5m2 or float8_e4m3fn, got float32; quantise it on purpose: array.astype(" in line

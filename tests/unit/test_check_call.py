@@ -128,7 +128,7 @@ def test_layout_texts_of_scatter_that_cann_would_ignore(text):
             np.uint16,
             "bfloat16, got uint16; if the bits are bfloat16 say so: array.view(",
         ),
-        (QKV, "slot_mapping", np.int64, "int32, got int64; array.astype('int32') converts it"),
+        (QKV, "slot_mapping", np.int64, "int32, got int64; array.astype('int32') converts it if its values fit"),
         (QKV, "v_cache", "FLOAT8_E5M2", "float8_e4m3fn, got float8_e5m2"),
     ],
 )

@@ -156,9 +156,23 @@ def test_numbers_get_the_conversion_that_fits():
         [np.dtype(ml_dtypes.float8_e5m2), np.dtype(ml_dtypes.float8_e4m3fn)],
     )
     assert hint_for(np.dtype(np.int8), [int32]) == "array.astype('int32') converts it"
-    assert hint_for(np.dtype(np.uint64), [int32, int64]) == "array.astype('int64') converts it"
+    assert hint_for(np.dtype(np.uint64), [int32, int64]) == "array.astype('int64') converts it if its values fit"
+    assert hint_for(np.dtype(np.int64), [int32]) == "array.astype('int32') converts it if its values fit"
     assert hint_for(np.dtype(np.float64), fp8).startswith("quantise it on purpose: array.astype(")
     assert hint_for(np.dtype(bool), [int32, int64]) == ""
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, ml_dtypes.bfloat16])
+def test_numbers_with_fractions_are_never_made_integers(dtype):
+    assert hint_for(np.dtype(dtype), [np.dtype(np.int32), np.dtype(np.int64)]) == ""
+
+
+def test_a_conversion_that_rounds_says_so():
+    float32, bfloat16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
+    assert hint_for(np.dtype(np.float64), [float32]) == "array.astype('float32') rounds it"
+    assert hint_for(float32, [bfloat16]) == "array.astype('bfloat16') rounds it"
+    assert hint_for(bfloat16, [float32]) == "array.astype('float32') converts it"
+    assert hint_for(np.dtype(np.complex128), [float32]) == hint_for(np.dtype(np.int64), [float32]) == ""
 
 
 def test_a_type_without_arrays_is_none_of_those_with():
