@@ -279,8 +279,8 @@ def test_misaligned_borrowed_memory_is_refused(session: kv.Session) -> None:
     with pytest.raises(kv.ArgumentError) as caught:
         session.borrow_array(address, (3, 8), np.uint8)
     assert str(caught.value).splitlines()[0] == (
-        f"pointer: expected the start of an allocation, a multiple of 32 bytes, got {address:#x}; borrow the allocation "
-        "from its start and slice the result"
+        f"pointer: expected the start of an allocation, a multiple of 32 bytes, got {address:#x}; borrow the "
+        "allocation from its start and slice the result"
     )
     borrowed = session.borrow_array(owner.ptr, (128,), np.uint8, owner=owner)
     assert borrowed[33:36].numpy().tolist() == [33, 34, 35]

@@ -62,7 +62,8 @@ static aclError initialize(const char *function, const char *config_path)
 static aclError finalize(const char *function)
 {
     if (finalized) {
-        sim_report(SIM_CHECK_API, "repeated_finalize", function, "ACL was finalised already");
+        sim_report(SIM_CHECK_API, "repeated_finalize", function,
+            "ACL was finalised already; whoever called aclInit with 0 finalises it, once");
         return sim_fail(ACL_ERROR_REPEAT_FINALIZE, function, "ACL was finalised already");
     }
     finalized = 1;

@@ -69,7 +69,8 @@ void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
 {
     if (!kind_fits(t, kind)) {
         sim_report(SIM_CHECK_API, "copy_kind_mismatch", t->function,
-            "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
+            "kind is %d (%s to %s), but src is %s memory and dst %s memory; pass the kind of these, or other addresses",
+            (int)kind,
             side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(t->src.place == AREA_DEVICE),
             side(t->dst.place == AREA_DEVICE));
     }
@@ -119,8 +120,8 @@ static void report_unwritten(const transfer *t, size_t allowed)
         char where[SIM_PLACE_BYTES];
         sim_memory_describe(t->src.address, where);
         sim_report(SIM_CHECK_INIT, "uninitialised_read", t->function,
-            "nothing was ever written to the %zu bytes that are read at %p, which is %s", t->src.bytes, t->src.address,
-            where);
+            "nothing was ever written to the %zu bytes that are read at %p, which is %s; queue what writes them first",
+            t->src.bytes, t->src.address, where);
     }
 }
 

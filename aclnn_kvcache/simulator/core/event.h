@@ -34,6 +34,7 @@ SIM_EXPORT void sim_event_release(sim_event *event);
 SIM_EXPORT sim_event_family sim_event_family_of(const sim_event *event);
 SIM_EXPORT uint32_t sim_event_flags(const sim_event *event);
 SIM_EXPORT uint32_t sim_event_id(const sim_event *event);
+SIM_EXPORT const void *sim_event_handle(const sim_event *event);
 
 SIM_EXPORT aclError sim_event_record(const char *function, sim_event *event, sim_stream *stream);
 /* As if it had never been recorded. */

@@ -20,6 +20,7 @@ typedef struct {
 struct sim_event {
     atomic_int references; /* the handle, calls in progress, queued tasks */
     const void *context;
+    void *handle;
     int32_t device;
     uint32_t id;
     sim_event_family family;

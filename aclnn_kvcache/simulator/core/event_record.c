@@ -186,8 +186,9 @@ aclError sim_event_delay_stream(const char *function, sim_event *event, sim_stre
     free(spare);
     if (!waits) {
         sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
-            "event %u was never recorded, so stream %d of device %d waits for nothing", event->id, sim_stream_id(stream),
-            event->device);
+            "event %u (%p) was never recorded, so stream %d of device %d waits for nothing: record it before the wait is "
+            "queued",
+            event->id, event->handle, sim_stream_id(stream), event->device);
     }
     return submit(function, run_wait, release_wait, task);
 }

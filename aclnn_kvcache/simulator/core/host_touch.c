@@ -10,6 +10,7 @@
 
 #include "core/arena.h"
 #include "core/checks.h"
+#include "core/wording.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int installed;
@@ -96,6 +97,7 @@ static void report(sim_arena *a, const void *address)
         }
         pthread_rwlock_unlock(&a->lock);
     }
+    sim_wording_polish(l.bytes);
     sim_report_from_signal("host_touch", l.bytes);
 }
 

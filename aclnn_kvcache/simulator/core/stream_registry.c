@@ -108,8 +108,9 @@ aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream
     }
     if (scope == SIM_OWN_CONTEXT && found->context != own) {
         sim_report(SIM_CHECK_API, "stream_of_another_context", function,
-            "stream %d of device %d belongs to context %p, and this thread's is %p", found->id, found->device,
-            found->context, own);
+            "stream %d of device %d belongs to context %p, and this thread's is %p: make the stream's current first, by "
+            "aclrtSetCurrentContext",
+            found->id, found->device, found->context, own);
         sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, function, "stream %d of device %d belongs to context %p; current is %p",
             found->id, found->device, found->context, own);
         sim_stream_release(found);

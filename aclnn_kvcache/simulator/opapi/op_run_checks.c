@@ -17,8 +17,9 @@ static void check_device(const char *function, const char *what, const void *add
     if (sim_memory_is_device(address, &device) && sim_current_device(&current) == ACL_SUCCESS &&
         !sim_device_reaches(current, device)) {
         sim_report(SIM_CHECK_API, "memory_of_another_device", function,
-                   "%s, %p, is memory of device %d, and the launch is on device %d, which does not reach it", what,
-                   address, device, current);
+                   "%s, %p, is memory of device %d, and the launch is on device %d, which does not reach it: allocate it "
+                   "there, or call aclrtDeviceEnablePeerAccess first",
+                   what, address, device, current);
     }
 }
 
@@ -32,12 +33,14 @@ static void check_place(const char *function, const void *workspace, uint64_t gi
         if (there < given) {
             sim_report(SIM_CHECK_API, "workspace_outside_allocation", function,
                        "the workspace, %p, is said to have %llu bytes; its allocation has %llu there, and a device "
-                       "writes behind it", workspace, (ull)given, (ull)there);
+                       "writes behind it: allocate as many as phase 1 asked for",
+                       workspace, (ull)given, (ull)there);
         }
         check_device(function, "the workspace", workspace);
     } else if (sim_memory_resolve(workspace, given) == NULL) {
         sim_report(SIM_CHECK_API, "workspace_not_device_memory", function,
-                   "the workspace, %p, is no live device memory; a device faults on it", workspace);
+                   "the workspace, %p, is no live device memory; a device faults on it: pass memory of aclrtMalloc",
+                   workspace);
     }
 }
 
@@ -49,7 +52,8 @@ void op_check_workspace(const char *function, const void *workspace, uint64_t gi
     if (given < wanted) {
         sim_report(SIM_CHECK_API, "workspace_too_small", function,
                    "the workspace has %llu bytes, phase 1 asked for %llu; CANN does not compare, and a device writes "
-                   "behind it", (ull)given, (ull)wanted);
+                   "behind it: pass what phase 1 asked for",
+                   (ull)given, (ull)wanted);
     }
     if (workspace != NULL && given != 0) {
         check_place(function, workspace, given);

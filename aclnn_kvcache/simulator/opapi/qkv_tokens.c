@@ -64,8 +64,10 @@ static void report_slots(const qkv_work *work)
     for (uint64_t t = 0; t < work->tokens; t++) {
         if ((uint64_t)work->slots[t] >= limit) {
             sim_report(SIM_CHECK_API, "slot_out_of_range", QKV_NAME,
-                       "slot %lld of token %llu is outside the %llu slots of the caches", (long long)work->slots[t],
-                       (unsigned long long)t, (unsigned long long)limit);
+                       "slot %lld of token %llu is outside the %llu slots of the caches; the kernel skips none: pass "
+                       "slots from 0 to %lld",
+                       (long long)work->slots[t], (unsigned long long)t, (unsigned long long)limit,
+                       (long long)limit - 1);
             break;
         }
     }
@@ -119,9 +121,10 @@ static void report_positions(const qkv_work *work)
     for (uint64_t i = 0; i < work->tokens * POSITION_AXES; i++) {
         if (work->positions[i] >= rows) {
             sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
-                       "position %lld of token %llu is outside the %llu rows of cosSin",
+                       "position %lld of token %llu is outside the %llu rows of cosSin, 0 to %lld: pass a table with a row "
+                       "for each position, or other positions",
                        (long long)work->positions[i], (unsigned long long)(i / POSITION_AXES),
-                       (unsigned long long)rows);
+                       (unsigned long long)rows, (long long)rows - 1);
             break;
         }
     }

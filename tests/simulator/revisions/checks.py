@@ -94,7 +94,9 @@ class TestSlots:
         assert calls.Call(device, scene, slots=(5, 0, 5)).run() == 0
         (found,) = reports.take()
         assert (found["check"], found["kind"], found["function"]) == ("race", "duplicate_slot", QKV)
-        assert found["text"] == "tokens 0 and 2 share slot 5; which one it keeps is undefined"
+        assert found["text"] == (
+            "tokens 0 and 2 share slot 5; which one it keeps is undefined: give each token a slot of its own"
+        )
 
 
 @pytest.mark.parametrize("scene", WITH_POSITIONS)
