@@ -68,8 +68,8 @@ class TestExecutors:
             "consumed_executor",
             SCATTER,
             f"executor is {executor:#x}, an executor, number N, made by {SCATTER}GetWorkspaceSize, which {SCATTER} has "
-            "ended; CANN reads freed memory: call phase 1 again before each phase 2, and destroy only executors that were "
-            "made repeatable",
+            "ended; CANN reads freed memory: call phase 1 again before each phase 2, and destroy only executors that "
+            "were made repeatable",
         )
 
     def test_destroyed_after_phase_2(self, device: Any, reports: Any) -> None:

@@ -149,7 +149,8 @@ def test_streams_end_with_their_device(tmp_path: Path) -> None:
         (
             "leaked_stream",
             "aclrtResetDevice",
-            "a stream, N, is still there: N, made by aclrtCreateStream; call aclrtDestroyStream before aclrtResetDevice",
+            "a stream, N, is still there: N, made by aclrtCreateStream; call aclrtDestroyStream before "
+            "aclrtResetDevice",
         ),
     ]
 

@@ -268,7 +268,8 @@ class TestEvents:
         assert status == (0 if ran else 107006)
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("time_before_synchronise", "aclrtEventElapsedTime")
-        assert found["text"].startswith("endEvent, event ") and f"({end:#x}), is asked" in found["text"]
+        assert found["text"].startswith("endEvent, event ")
+        assert f"({end:#x}), is asked" in found["text"]
         go()
         streams.synchronize()
         rt.ok("aclrtEventElapsedTime", ctypes.byref(ctypes.c_float()), start, end)

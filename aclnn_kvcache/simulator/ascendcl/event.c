@@ -164,7 +164,7 @@ static aclError synchronize(const char *function, aclrtEvent handle, int32_t mil
             "event %u (%p) was never recorded, so there is nothing that the host waits for: record it first, on the stream "
             "to wait for", sim_event_id(event), sim_event_handle(event));
     }
-    if (!sim_event_wait(event, milliseconds)) {
+    if (!sim_event_wait(function, event, milliseconds)) {
         status = sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, function, "the event was not done within %d ms",
             milliseconds);
     }

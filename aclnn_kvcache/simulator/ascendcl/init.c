@@ -12,10 +12,12 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/handle.h"
+#include "core/host_touch.h"
 #include "core/leaks.h"
 #include "core/memory.h"
 #include "core/profile.h"
 #include "core/schedule.h"
+#include "core/stream.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t references;
@@ -56,6 +58,7 @@ static aclError initialize(const char *function, const char *config_path)
     references = 1;
     finalized = 0;
     sim_life_set(SIM_INITIALISED);
+    sim_host_touch_look();
     return ACL_SUCCESS;
 }
 
@@ -68,6 +71,7 @@ static aclError finalize(const char *function)
     }
     finalized = 1;
     references = 0;
+    sim_streams_report_end(function, "finalized_in_flight");
     sim_leaks_report(function);
     sim_life_set(SIM_FINALISED);
     return ACL_SUCCESS;

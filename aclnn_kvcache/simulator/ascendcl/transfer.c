@@ -76,6 +76,20 @@ void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
     }
 }
 
+void transfer_report_overlap(const transfer *t)
+{
+    const uintptr_t dst = (uintptr_t)t->dst.address;
+    const uintptr_t src = (uintptr_t)t->src.address;
+    const int is_inside = t->dst.place == AREA_DEVICE && t->src.place == AREA_DEVICE && t->height == 1;
+    const uintptr_t distance = dst > src ? dst - src : src - dst;
+    if (is_inside && distance < t->width) {
+        sim_report(SIM_CHECK_MEM, "overlapping_copy", t->function,
+            "src, %p, and dst, %p, share %zu of the %zu bytes to copy; a device copies them in no order that is promised: "
+            "copy by way of other memory, or in parts that do not overlap",
+            t->src.address, t->dst.address, (size_t)(t->width - distance), t->width);
+    }
+}
+
 aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind)
 {
     if (kind_fits(t, kind)) {
@@ -241,6 +255,7 @@ aclError transfer_queue(const transfer *t, aclrtMemcpyKind kind, aclrtStream str
         status = transfer_check_kind(&located, kind);
     }
     if (status == ACL_SUCCESS) {
+        transfer_report_overlap(&located);
         status = queue_or_wait(&located, kind, target);
     }
     sim_stream_release(target);

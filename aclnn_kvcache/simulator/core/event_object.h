@@ -12,6 +12,7 @@
 typedef struct {
     int references;
     int called;
+    const sim_stream *stream; /* that does it, once called; not looked at when it is done */
     int done;
     int64_t time_ns;
     sim_clock *mark; /* for the checks; set with done */

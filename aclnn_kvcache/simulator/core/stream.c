@@ -16,6 +16,7 @@
 #include "core/origin.h"
 #include "core/report.h"
 #include "core/schedule.h"
+#include "core/waits.h"
 
 static _Thread_local int on_worker;
 
@@ -61,6 +62,7 @@ static void take_fault(sim_stream *stream, const sim_job *job, aclError code)
     pthread_mutex_lock(&stream->mutex);
     if (stream->fault.code == ACL_SUCCESS) {
         stream->fault.code = code;
+        stream->fault.is_heard = 0;
         stream->fault.task = job->task.name;
         stream->fault.detail = detail;
         detail = NULL;
@@ -167,6 +169,7 @@ static aclError append(sim_stream *stream, sim_job *job)
         return ACL_ERROR_RT_INVALID_HANDLE;
     }
     if (stream->stopped) {
+        stream->fault.is_heard = 1;
         return stream->fault.code;
     }
     if (!stream->started && !start_worker(stream)) {
@@ -254,6 +257,7 @@ aclError sim_stream_check(const char *function, sim_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
     aclError code = stream->stopped ? stream->fault.code : ACL_SUCCESS;
+    stream->fault.is_heard |= stream->stopped;
     pthread_mutex_unlock(&stream->mutex);
     if (code != ACL_SUCCESS) {
         return sim_fail(code, function, "stream %d stopped on a failure of %s", stream->id, stream->fault.task);
@@ -261,19 +265,10 @@ aclError sim_stream_check(const char *function, sim_stream *stream)
     return ACL_SUCCESS;
 }
 
-int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
+/* With the lock; 0 when time ran out. */
+static int await(sim_stream *stream, uint64_t target, const struct timespec *deadline)
 {
     int expired = 0;
-    pthread_mutex_lock(&stream->mutex);
-    uint64_t target = stream->submitted;
-    if (stream->completed >= target) {
-        pthread_mutex_unlock(&stream->mutex);
-        sim_order_host_after(stream->agent);
-        return 1;
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    sim_schedule_begin_wait();
-    pthread_mutex_lock(&stream->mutex);
     while (stream->completed < target && !expired) {
         if (deadline == NULL) {
             pthread_cond_wait(&stream->progress, &stream->mutex);
@@ -281,13 +276,41 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
             expired = pthread_cond_timedwait(&stream->progress, &stream->mutex, deadline) == ETIMEDOUT;
         }
     }
-    expired = stream->completed < target;
+    return stream->completed >= target;
+}
+
+static int await_patiently(const char *function, sim_stream *stream, uint64_t target, const struct timespec *deadline)
+{
+    const struct timespec patience = sim_waits_patience(deadline);
+    pthread_mutex_lock(&stream->mutex);
+    int done = await(stream, target, &patience);
+    if (!done) {
+        pthread_mutex_unlock(&stream->mutex);
+        sim_monitor_lock();
+        sim_waits_report(function, stream);
+        sim_monitor_unlock();
+        pthread_mutex_lock(&stream->mutex);
+        done = await(stream, target, deadline);
+    }
     pthread_mutex_unlock(&stream->mutex);
-    sim_schedule_end_wait();
-    if (!expired) {
+    return done;
+}
+
+int sim_stream_wait(const char *function, sim_stream *stream, const struct timespec *deadline)
+{
+    pthread_mutex_lock(&stream->mutex);
+    const uint64_t target = stream->submitted;
+    int done = stream->completed >= target;
+    pthread_mutex_unlock(&stream->mutex);
+    if (!done) {
+        sim_schedule_begin_wait();
+        done = await_patiently(function, stream, target, deadline);
+        sim_schedule_end_wait();
+    }
+    if (done) {
         sim_order_host_after(stream->agent);
     }
-    return !expired;
+    return done;
 }
 
 /* The newest messages of the worker, a line each. */
@@ -311,6 +334,7 @@ aclError sim_stream_report_fault(const char *function, sim_stream *stream)
     const char *task = stream->fault.task;
     char *detail = stream->fault.detail;
     stream->fault.detail = NULL;
+    stream->fault.is_heard = 1;
     if (!stream->stopped) {
         stream->fault.code = ACL_SUCCESS;
     }
@@ -321,6 +345,21 @@ aclError sim_stream_report_fault(const char *function, sim_stream *stream)
     }
     free(detail);
     return code;
+}
+
+void sim_stream_report_unheard(const char *function, sim_stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+    const aclError code = stream->fault.is_heard ? ACL_SUCCESS : stream->fault.code;
+    const char *task = stream->fault.task;
+    stream->fault.is_heard = 1;
+    pthread_mutex_unlock(&stream->mutex);
+    if (code != ACL_SUCCESS) {
+        sim_report(SIM_CHECK_API, "unheard_fault", function,
+            "%s on stream %d of device %d failed with %d, and no call has told: synchronise with the stream, and look at "
+            "the status, before it ends",
+            task, stream->id, stream->device, code);
+    }
 }
 
 int sim_stream_idle(sim_stream *stream)
@@ -342,7 +381,7 @@ void sim_stream_stop_on_failure(sim_stream *stream, int stop)
     pthread_mutex_unlock(&stream->mutex);
 }
 
-void sim_stream_close(sim_stream *stream, int drop_work)
+void sim_stream_close(const char *function, sim_stream *stream, int drop_work)
 {
     pthread_mutex_lock(&stream->mutex);
     stream->closing = 1;
@@ -356,12 +395,14 @@ void sim_stream_close(sim_stream *stream, int drop_work)
         sim_monitor_lock();
         sim_monitor_wake_and_unlock();
     }
+    if (!drop_work) {
+        sim_stream_wait(function, stream, NULL);
+    }
     if (started) {
-        sim_schedule_begin_wait();
         pthread_join(stream->worker, NULL);
-        sim_schedule_end_wait();
     }
     sim_order_host_after(stream->agent);
+    sim_stream_report_unheard(function, stream);
 }
 
 const atomic_int *sim_stream_dropped(const sim_stream *stream)

@@ -48,6 +48,7 @@ struct sim_stream {
     struct {
         aclError code;
         const char *task;
+        int is_heard; /* a call answered with it */
         char *detail; /* what the worker's message said */
     } fault;
 };
@@ -55,11 +56,14 @@ struct sim_stream {
 sim_stream *sim_stream_new(void);
 
 /* Whether the work queued so far was done before the deadline; NULL is none. */
-int sim_stream_wait(sim_stream *stream, const struct timespec *deadline);
+int sim_stream_wait(const char *function, sim_stream *stream, const struct timespec *deadline);
 
 aclError sim_stream_report_fault(const char *function, sim_stream *stream);
 
+/* Reports a fault that no call has answered with; it counts as told then. */
+void sim_stream_report_unheard(const char *function, sim_stream *stream);
+
 /* Ends the worker, after the queued work or dropping it. */
-void sim_stream_close(sim_stream *stream, int drop_work);
+void sim_stream_close(const char *function, sim_stream *stream, int drop_work);
 
 #endif

@@ -45,7 +45,12 @@ static aclError run_launch(void *arg)
     if (sim_checking(SIM_CHECK_INIT)) {
         taint_workspace(launch);
     }
-    return launch->plan->kernel->run(launch);
+    const aclError fault = launch->plan->kernel->run(launch);
+    if (fault != ACL_SUCCESS && !sim_checking(SIM_CHECK_MEM)) {
+        sim_message("off", "Simulator_Check_mem", "%s: ACLSIM_CHECK=mem, or aclsim_set_checks(\"mem\"), tells which access "
+                    "it was", launch->plan->kernel->name);
+    }
+    return fault;
 }
 
 static void release_launch(void *arg)

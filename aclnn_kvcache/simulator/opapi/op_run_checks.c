@@ -6,6 +6,9 @@
 #include "core/device.h"
 #include "core/memory.h"
 
+/* Of a tensor's storage, in bytes (acl_abi.md, aclCreateTensor). */
+#define ALIGNMENT 32
+
 typedef unsigned long long ull;
 
 /* Reports memory of a device that the current one does not reach. */
@@ -60,6 +63,19 @@ void op_check_workspace(const char *function, const void *workspace, uint64_t gi
     }
 }
 
+/* Reports a storage that begins where CANN leaves the behaviour undefined. */
+static void check_alignment(const char *function, const char *tensor, const void *base)
+{
+    const uintptr_t over = (uintptr_t)base % ALIGNMENT;
+
+    if (over != 0) {
+        sim_report(SIM_CHECK_API, "misaligned", function,
+                   "the data of tensor %s begins at %p, %u bytes behind a multiple of %d; what a device does with it is "
+                   "undefined: pass the aligned start of the memory, and say by the tensor's offset where it begins",
+                   tensor, base, (unsigned)over, ALIGNMENT);
+    }
+}
+
 void op_check_operands(const char *function, const op_launch *launch)
 {
     const op_plan *plan = launch->plan;
@@ -69,5 +85,6 @@ void op_check_operands(const char *function, const op_launch *launch)
     }
     for (size_t i = 0; i < plan->tensor_count; i++) {
         check_device(function, plan->kernel->tensor_names[i], launch->bases[i]);
+        check_alignment(function, plan->kernel->tensor_names[i], launch->bases[i]);
     }
 }

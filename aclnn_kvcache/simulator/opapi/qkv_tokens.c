@@ -130,6 +130,40 @@ static void report_positions(const qkv_work *work)
     }
 }
 
+/* An entry as it stands there; looking at it is no access of the kernel's. */
+static int64_t stored(vector values, uint64_t index)
+{
+    int32_t value;
+
+    memcpy(&value, values.bytes + index * sizeof value, sizeof value);
+    return value;
+}
+
+/* The first batch that is none. */
+static void report_batches(uint64_t tokens, vector starts, vector lengths)
+{
+    for (uint64_t i = 0; i < lengths.count && i + 1 < starts.count; i++) {
+        const int64_t start = stored(starts, i);
+        const int64_t end = stored(starts, i + 1);
+        const int64_t length = stored(lengths, i);
+        if (start < 0 || end < start || (uint64_t)end > tokens) {
+            sim_report(SIM_CHECK_API, "batch_out_of_range", QKV_NAME,
+                       "queryStartLoc has batch %llu begin at token %lld and end before %lld, of %llu tokens; positions "
+                       "come out wrong: pass starts from 0 to %llu that never fall",
+                       (unsigned long long)i, (long long)start, (long long)end, (unsigned long long)tokens,
+                       (unsigned long long)tokens);
+            return;
+        }
+        if (length >= 0 && length < end - start) { /* a negative one gives positions that are reported */
+            sim_report(SIM_CHECK_API, "length_below_tokens", QKV_NAME,
+                       "seqLens has %lld for batch %llu, which has %lld tokens in this call; the kernel takes it for one "
+                       "without history: count history and tokens",
+                       (long long)length, (unsigned long long)i, (long long)(end - start));
+            return;
+        }
+    }
+}
+
 static void derive_positions(const qkv_work *work, vector starts, vector lengths)
 {
     cursor at = {starts, lengths, 0};
@@ -164,6 +198,9 @@ bool qkv_read_positions(qkv_work *work)
     if (are_given) {
         copy_positions(work, first);
     } else {
+        if (sim_checking(SIM_CHECK_API)) {
+            report_batches(work->tokens, first, second);
+        }
         derive_positions(work, first, second);
     }
     report_positions(work);
