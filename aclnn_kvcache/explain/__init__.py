@@ -9,8 +9,9 @@ from typing import SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
-from aclnn_kvcache.explain.explanation import LONGEST_TEXT, Cause, Explanation, of_message, of_status
+from aclnn_kvcache.explain.explanation import LONGEST_TEXT, Cause, Explanation, of_message, of_report, of_status
 from aclnn_kvcache.explain.messages import known_messages
+from aclnn_kvcache.explain.reports import known_reports
 
 __all__ = ["Cause", "Explanation", "explain", "is_code"]
 
@@ -24,9 +25,10 @@ def explain(what: str | SupportsIndex) -> Explanation:
     """What is known about `what`, with causes and what to do; no library and no device is needed.
 
     what: a status as a number (161002, "0x274ea"), its C name in any case ("ACLNN_ERR_PARAM_INVALID"), a code of
-    CANN's messages ("EZ0028"), or a text with any of these in it: an error message, a traceback, a piece of a log. Of a
-    text the most telling is explained first; what usually follows from something else is marked as noise. Of more than
-    4 Mi characters only the last are looked at, and the explanation says so.
+    CANN's messages ("EZ0028"), a kind of report of the simulator ("use_after_free"), or a text with any of these in it:
+    an error message, a traceback, a piece of a log. Of a text the most telling is explained first; what usually follows
+    from something else is marked as noise. Of more than 4 Mi characters only the last are looked at, and the
+    explanation says so.
 
     A code that no table has is explained by its family; a name that is not known gets the names most like it.
     Raises ArgumentError for an empty text and for what is neither a number nor a text.
@@ -43,13 +45,15 @@ def explain(what: str | SupportsIndex) -> Explanation:
     named = status.named(text)
     if named:
         return Explanation(text, (of_status(named.value),))
+    if text in known_reports():
+        return Explanation(text, (of_report(text),))
     from aclnn_kvcache.explain.text import find  # here, as its patterns would make importing the package slow
 
     unread = max(len(text) - LONGEST_TEXT, 0)
     text = text[unread:]
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
-    return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else (), unread)
+    return Explanation(text, causes, _similar(unknown[0]) if unknown and not causes else (), unread)
 
 
 def is_code(text: str) -> bool:
@@ -57,7 +61,7 @@ def is_code(text: str) -> bool:
     return any(form.fullmatch(text) for form in (_NUMBER, _MESSAGE, _NAME))
 
 
-_WANTED = "a status as a number or C name, a message code, or a text that has one in it"
+_WANTED = "a status as a number or C name, a message code, a report of the simulator, or a text that has one in it"
 
 
 def _of_number(what: SupportsIndex) -> Explanation:
@@ -80,6 +84,6 @@ def _similar(name: str) -> tuple[str, ...]:
     """Known names that hold this one or that differ from it little."""
     from difflib import get_close_matches  # here for the same reason
 
-    names = [*status.names(), *known_messages()]
-    holding = [known for known in names if name in known][:5]
-    return tuple(holding or get_close_matches(name, names, n=3, cutoff=0.75))
+    names = {known.upper(): known for known in (*status.names(), *known_messages(), *known_reports())}
+    holding = [known for known in names if name.upper() in known][:5]
+    return tuple(names[known] for known in holding or get_close_matches(name.upper(), names, n=3, cutoff=0.75))

@@ -91,8 +91,8 @@ def test_copies_onto_themselves(rt: Runtime, memory: int, reports: Any, call: st
     rt.ok("aclrtSynchronizeDevice")
     shared = 32 - abs(to - origin)
     assert only(reports, "overlapping_copy", call) == (
-        f"src, {memory + origin:#x}, and dst, {memory + to:#x}, share {shared} of the 32 bytes to copy; a device copies "
-        "them in no order that is promised: copy by way of other memory, or in parts that do not overlap"
+        f"src, {memory + origin:#x}, and dst, {memory + to:#x}, share {shared} of the 32 bytes to copy; a device "
+        "copies them in no order that is promised: copy by way of other memory, or in parts that do not overlap"
     )
 
 

@@ -47,8 +47,8 @@ class TestAlignment:
         call.addresses[name] = base
         assert call.run() == 0, "to CANN it is as good as any"
         assert only(reports, "misaligned", SCATTER) == (
-            f"the data of tensor {name} begins at {base:#x}, {over} bytes behind a multiple of 32; what a device does with "
-            "it is undefined: pass the aligned start of the memory, and say by the tensor's offset where it begins"
+            f"the data of tensor {name} begins at {base:#x}, {over} bytes behind a multiple of 32; what a device does "
+            "with it is undefined: pass the aligned start of the memory, and say by the tensor's offset where it begins"
         )
         call.check()
 
