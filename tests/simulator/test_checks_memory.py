@@ -347,6 +347,21 @@ class TestHostTouch:
         assert done.returncode == -signal.SIGSEGV
         assert "Fatal Python error: Segmentation fault" in done.stderr
 
+    def test_a_handler_that_came_before_aclinit_is_told_then(self) -> None:
+        script = """
+            import faulthandler
+            if {before}:
+                faulthandler.enable()
+            print(sim.aclInit(None))
+        """
+        told = run_alone(script.format(before=True))
+        assert told.stdout == "0\n"
+        assert told.stderr.startswith(
+            "aclsim: mem: the program has installed a handler of SIGSEGV over the simulator's"
+        )
+        for quiet in run_alone(script.format(before=False)), run_alone(script.format(before=True), ACLSIM_CHECK="api"):
+            assert (quiet.stdout, quiet.stderr) == ("0\n", "")
+
     def test_into_the_file(self, tmp_path: Any) -> None:
         done = run_alone(self.TOUCH, ACLSIM_REPORT=str(tmp_path / "reports"))
         assert (done.returncode, done.stderr) == (-signal.SIGSEGV, "")

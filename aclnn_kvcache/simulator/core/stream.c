@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/checks.h"
 #include "core/counters.h"
-#include "core/exception.h"
 #include "core/message.h"
 #include "core/monitor.h"
 #include "core/origin.h"
@@ -19,8 +17,6 @@
 #include "core/waits.h"
 
 static _Thread_local int on_worker;
-
-#define DETAIL_LINES 8
 
 sim_stream *sim_stream_new(void)
 {
@@ -51,34 +47,6 @@ void sim_stream_release(sim_stream *stream)
         free(stream->fault.detail);
         sim_order_close(stream->agent);
         free(stream);
-    }
-}
-
-/* Called without the lock; the caller's mutex orders what follows. The first fault of several is the one reported. */
-static void take_fault(sim_stream *stream, const sim_job *job, aclError code)
-{
-    const char *said = sim_message_take();
-    char *detail = said == NULL ? NULL : strdup(said);
-    pthread_mutex_lock(&stream->mutex);
-    if (stream->fault.code == ACL_SUCCESS) {
-        stream->fault.code = code;
-        stream->fault.is_heard = 0;
-        stream->fault.task = job->task.name;
-        stream->fault.detail = detail;
-        detail = NULL;
-    }
-    stream->stopped = stream->stop_on_failure;
-    pthread_mutex_unlock(&stream->mutex);
-    free(detail);
-    if (job->is_kernel) {
-        aclrtExceptionInfo info = {
-            .task_id = job->id,
-            .stream_id = (uint32_t)stream->id,
-            .thread_id = job->thread_id,
-            .device_id = (uint32_t)stream->device,
-            .error_code = (uint32_t)code,
-        };
-        sim_exception_raise(&info);
     }
 }
 
@@ -113,7 +81,7 @@ static void run_next(sim_stream *stream)
     sim_order_begin(job->call);
     aclError code = run ? run_task(stream, job) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
-        take_fault(stream, job, code);
+        sim_stream_take_fault(stream, job, code);
     }
     sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
@@ -253,18 +221,6 @@ aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel)
     return ACL_SUCCESS;
 }
 
-aclError sim_stream_check(const char *function, sim_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    aclError code = stream->stopped ? stream->fault.code : ACL_SUCCESS;
-    stream->fault.is_heard |= stream->stopped;
-    pthread_mutex_unlock(&stream->mutex);
-    if (code != ACL_SUCCESS) {
-        return sim_fail(code, function, "stream %d stopped on a failure of %s", stream->id, stream->fault.task);
-    }
-    return ACL_SUCCESS;
-}
-
 /* With the lock; 0 when time ran out. */
 static int await(sim_stream *stream, uint64_t target, const struct timespec *deadline)
 {
@@ -311,55 +267,6 @@ int sim_stream_wait(const char *function, sim_stream *stream, const struct times
         sim_order_host_after(stream->agent);
     }
     return done;
-}
-
-/* The newest messages of the worker, a line each. */
-static void trace_detail(char *detail)
-{
-    for (int lines = 0; detail != NULL && lines < DETAIL_LINES;) {
-        const char *line = strsep(&detail, "\n");
-        line += strspn(line, " ");
-        if (*line == '[') { /* which a message begins with, and no other line does */
-            sim_message_trace("%s", line);
-            ++lines;
-        }
-    }
-}
-
-/* In the default mode a fault is told once; a stream that stopped tells it for ever. */
-aclError sim_stream_report_fault(const char *function, sim_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    aclError code = stream->fault.code;
-    const char *task = stream->fault.task;
-    char *detail = stream->fault.detail;
-    stream->fault.detail = NULL;
-    stream->fault.is_heard = 1;
-    if (!stream->stopped) {
-        stream->fault.code = ACL_SUCCESS;
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    if (code != ACL_SUCCESS) {
-        sim_fail(code, function, "%s on stream %d of device %d failed", task, stream->id, stream->device);
-        trace_detail(detail);
-    }
-    free(detail);
-    return code;
-}
-
-void sim_stream_report_unheard(const char *function, sim_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    const aclError code = stream->fault.is_heard ? ACL_SUCCESS : stream->fault.code;
-    const char *task = stream->fault.task;
-    stream->fault.is_heard = 1;
-    pthread_mutex_unlock(&stream->mutex);
-    if (code != ACL_SUCCESS) {
-        sim_report(SIM_CHECK_API, "unheard_fault", function,
-            "%s on stream %d of device %d failed with %d, and no call has told: synchronise with the stream, and look at "
-            "the status, before it ends",
-            task, stream->id, stream->device, code);
-    }
 }
 
 int sim_stream_idle(sim_stream *stream)
