@@ -83,7 +83,7 @@ class TestBatches:
     def test_that_are_none(
         self, qkv: Any, reports: Any, starts: Sequence[int], batch: int, start: int, end: int
     ) -> None:
-        call = batches(qkv_calls.Call(qkv, tokens=5), starts, (12, 12))
+        call = batches(qkv_calls.Call(qkv, tokens=5), starts, (3, 12))
         assert call.run() == 0
         assert only(reports, "batch_out_of_range", QKV) == (
             f"queryStartLoc has batch {batch} begin at token {start} and end before {end}, of 5 tokens; positions come "

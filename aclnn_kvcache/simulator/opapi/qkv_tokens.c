@@ -139,26 +139,35 @@ static int64_t stored(vector values, uint64_t index)
     return value;
 }
 
-/* The first batch that is none. */
-static void report_batches(uint64_t tokens, vector starts, vector lengths)
+/* Whether all batches are ranges of tokens, one behind the other; reports the first that is none. */
+static bool have_good_starts(uint64_t tokens, vector starts)
 {
-    for (uint64_t i = 0; i < lengths.count && i + 1 < starts.count; i++) {
+    for (uint64_t i = 0; i + 1 < starts.count; i++) {
         const int64_t start = stored(starts, i);
         const int64_t end = stored(starts, i + 1);
-        const int64_t length = stored(lengths, i);
         if (start < 0 || end < start || (uint64_t)end > tokens) {
             sim_report(SIM_CHECK_API, "batch_out_of_range", QKV_NAME,
                        "queryStartLoc has batch %llu begin at token %lld and end before %lld, of %llu tokens; positions "
                        "come out wrong: pass starts from 0 to %llu that never fall",
                        (unsigned long long)i, (long long)start, (long long)end, (unsigned long long)tokens,
                        (unsigned long long)tokens);
-            return;
+            return false;
         }
-        if (length >= 0 && length < end - start) { /* a negative one gives positions that are reported */
+    }
+    return true;
+}
+
+/* A negative length gives positions that are reported. */
+static void report_lengths(vector starts, vector lengths)
+{
+    for (uint64_t i = 0; i < lengths.count && i + 1 < starts.count; i++) {
+        const int64_t count = stored(starts, i + 1) - stored(starts, i);
+        const int64_t length = stored(lengths, i);
+        if (length >= 0 && length < count) {
             sim_report(SIM_CHECK_API, "length_below_tokens", QKV_NAME,
                        "seqLens has %lld for batch %llu, which has %lld tokens in this call; the kernel takes it for one "
                        "without history: count history and tokens",
-                       (long long)length, (unsigned long long)i, (long long)(end - start));
+                       (long long)length, (unsigned long long)i, (long long)count);
             return;
         }
     }
@@ -198,8 +207,8 @@ bool qkv_read_positions(qkv_work *work)
     if (are_given) {
         copy_positions(work, first);
     } else {
-        if (sim_checking(SIM_CHECK_API)) {
-            report_batches(work->tokens, first, second);
+        if (sim_checking(SIM_CHECK_API) && have_good_starts(work->tokens, first)) {
+            report_lengths(first, second);
         }
         derive_positions(work, first, second);
     }
