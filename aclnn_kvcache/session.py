@@ -229,6 +229,13 @@ class Session:
         Raises ArgumentError.
         """
         address = _integer("pointer", pointer, "a device address", range(1, 2**64))
+        if address % memory.ALIGNMENT:
+            raise ArgumentError(
+                "pointer",
+                f"the start of an allocation, a multiple of {memory.ALIGNMENT} bytes",
+                f"{address:#x}",
+                "borrow the allocation from its start and slice the result",
+            )
         extents, kind = _extents("shape", shape), _dtype(dtype)
         steps = [step * kind.itemsize for step in layout.dense_strides(extents)]
         if strides is not None:

@@ -19,7 +19,7 @@ from aclnn_kvcache.explain.explanation import Explanation
 from aclnn_kvcache.native.revisions import QKV, REVISIONS
 from aclnn_kvcache.rules.contracts import FIRST
 
-HELP = "say what a status, a message code, an error text or CANN's log means, and what to do about it"
+HELP = "say what a status, a message code, a report, an error text or CANN's log means, and what to do about it"
 
 SCHEMA = 1
 
@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="*",
         metavar="WHAT",
-        help="a status (161002), its C name, a message code (EZ0028) or a text; - or nothing: standard input",
+        help="a status (161002), its C name, a message code (EZ0028), a report (double_free) or a text; - or nothing: "
+        "standard input",
     )
     parser.add_argument(
         "--plog",

@@ -10,8 +10,9 @@ from typing import SupportsIndex
 
 from aclnn_kvcache import status
 from aclnn_kvcache.errors import ArgumentError
-from aclnn_kvcache.explain.explanation import LONGEST_TEXT, Explanation, of_message, of_status
+from aclnn_kvcache.explain.explanation import LONGEST_TEXT, Explanation, of_message, of_report, of_status
 from aclnn_kvcache.explain.messages import known_messages
+from aclnn_kvcache.explain.reports import known_reports
 from aclnn_kvcache.explain.text import find
 
 _NUMBER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})")
@@ -34,11 +35,13 @@ def explained(what: str | SupportsIndex) -> Explanation:
     named = status.named(text)
     if named:
         return Explanation(text, (of_status(named.value),))
+    if text in known_reports():
+        return Explanation(text, (of_report(text),))
     unread = max(len(text) - LONGEST_TEXT, 0)
     text = text[unread:]
     causes = find(text)
     unknown = _NAME.fullmatch(text) or _STATUS_NAME.search(text)
-    return Explanation(text, causes, _similar(unknown[0].upper()) if unknown and not causes else (), unread)
+    return Explanation(text, causes, _similar(unknown[0]) if unknown and not causes else (), unread)
 
 
 def is_code(text: str) -> bool:
@@ -46,7 +49,7 @@ def is_code(text: str) -> bool:
     return any(form.fullmatch(text) for form in (_NUMBER, _MESSAGE, _NAME))
 
 
-_WANTED = "a status as a number or C name, a message code, or a text that has one in it"
+_WANTED = "a status as a number or C name, a message code, a report of the simulator, or a text that has one in it"
 
 
 def _of_number(what: SupportsIndex) -> Explanation:
@@ -67,6 +70,6 @@ def _integer(text: str) -> int:
 
 def _similar(name: str) -> tuple[str, ...]:
     """Known names that hold this one or that differ from it little."""
-    names = [*status.names(), *known_messages()]
-    holding = [known for known in names if name in known][:5]
-    return tuple(holding or get_close_matches(name, names, n=3, cutoff=0.75))
+    names = {known.upper(): known for known in (*status.names(), *known_messages(), *known_reports())}
+    holding = [known for known in names if name.upper() in known][:5]
+    return tuple(names[known] for known in holding or get_close_matches(name.upper(), names, n=3, cutoff=0.75))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from aclnn_kvcache import status
 from aclnn_kvcache.explain.messages import describe_message, known_messages
+from aclnn_kvcache.explain.reports import known_reports
 
 LONGEST_TEXT = 4 << 20
 """Characters of a text that are looked at: the last ones, as an error stands at the end of a log."""
@@ -21,11 +22,11 @@ class Cause(NamedTuple):
     """One thing that was recognised."""
 
     kind: str
-    """"status", "message" (a code such as EZ0028) or "phrase"."""
+    """"status", "message" (a code such as EZ0028), "report" (of a check of the simulator) or "phrase"."""
     code: str
-    """The number, the message code, or the phrase as it stood there."""
+    """The number, the message code, the kind of report, or the phrase as it stood there."""
     name: str
-    """The C name of a status, the title of a message code."""
+    """The C name of a status, the title of the message of a code or report."""
     meaning: str
     causes: str
     action: str
@@ -89,7 +90,10 @@ class Explanation(NamedTuple):
         return {"what": _short(self.what), "causes": causes, "similar": self.similar, "unread": self.unread}
 
 
-_HELP = "explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"
+_HELP = (
+    "explain takes a status (161002), its C name, a message code (EZ0028), a report of the simulator (use_after_free), "
+    "or any text that has one of them in it"
+)
 
 
 def of_status(value: int, line: str = "") -> Cause:
@@ -102,6 +106,11 @@ def of_message(code: str, line: str = "") -> Cause:
     known = describe_message(code)
     about = (known.meaning, known.causes, known.action)
     return Cause("message", code, known.title, *about, known=code in known_messages(), line=line)
+
+
+def of_report(kind: str, line: str = "") -> Cause:
+    known = known_reports()[kind]
+    return Cause("report", kind, known.title, known.meaning, known.causes, known.action, line=line)
 
 
 def _or(similar: tuple[str, ...]) -> str:

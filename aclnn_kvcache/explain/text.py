@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from aclnn_kvcache import status
-from aclnn_kvcache.explain.explanation import Cause, of_message, of_status
+from aclnn_kvcache.explain.explanation import Cause, of_message, of_report, of_status
 from aclnn_kvcache.explain.messages import describe_message
 from aclnn_kvcache.explain.phrases import Phrase, is_noise, matches
+from aclnn_kvcache.explain.reports import reports_in
 
 LONGEST_LINE = 2000
 
@@ -56,6 +57,8 @@ def find(text: str) -> tuple[Cause, ...]:
 
 def _in_line(line: str, phrases: Iterable[tuple[Phrase, str]]) -> Iterator[tuple[tuple[str, str], Callable[[], Cause]]]:
     """What is in a line: a key, and how to make the cause, which is done once for many lines."""
+    for kind in reports_in(line):
+        yield ("report", kind), partial(of_report, kind, line)
     for phrase, text in phrases:
         about = (phrase.meaning, phrase.causes, phrase.action)
         yield ("phrase", phrase.pattern), partial(Cause, "phrase", text, "", *about, line=line)
@@ -103,8 +106,10 @@ def _is_vague(cause: Cause) -> bool:
         return describe_message(cause.code).vague
     if cause.kind == "phrase":
         return is_noise(cause.code)
+    if cause.kind == "report":
+        return False
     return not cause.known or int(cause.code) in _VAGUE
 
 
-def _rank(cause: Cause) -> tuple[bool, bool, bool]:
-    return cause.noise, _is_vague(cause), cause.kind == "status"
+def _rank(cause: Cause) -> tuple[bool, bool, bool, bool]:
+    return cause.noise, cause.kind != "report", _is_vague(cause), cause.kind == "status"

@@ -18,7 +18,7 @@ from aclnn_kvcache.rules.predict import NOTHING, predict
 from aclnn_kvcache.rules.region import Region
 from aclnn_kvcache.rules.rule import Call, Contract
 from aclnn_kvcache.runtime.device import Device
-from aclnn_kvcache.runtime.memory import ALIGNMENT, DeviceArray, empty, upload
+from aclnn_kvcache.runtime.memory import DeviceArray, empty, upload
 from aclnn_kvcache.runtime.stream import Stream
 
 if TYPE_CHECKING:
@@ -66,13 +66,6 @@ def _place(device: Device | None, name: str, array: object) -> str:
             raise ClosedError(f"{name} is a device array that was closed")
         if array.buffer.device is not device:
             raise ArgumentError(name, "an array of this session", f"one of another session, {array!r}")
-        if not array.buffer.is_aligned:
-            raise ArgumentError(
-                name,
-                f"memory that starts at a multiple of {ALIGNMENT} bytes",
-                f"{array.buffer.pointer:#x}",
-                "borrow the whole allocation and slice it",
-            )
         return DEVICE
     if isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray):
         return HOST

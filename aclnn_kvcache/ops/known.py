@@ -49,7 +49,7 @@ def exact(device: Device, arrays: Iterable[object], of_call: object) -> Exact | 
 
 
 def key_of(device: Device, arrays: Iterable[object], of_call: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """All that the checks of a call depend on; None unless each array is an open, aligned one of this device, or None.
+    """All that the checks of a call depend on; None unless each array is an open one of this device, or None.
 
     ``of_call`` is what the call is beside its arrays: operator and attributes.
     """
@@ -58,7 +58,7 @@ def key_of(device: Device, arrays: Iterable[object], of_call: tuple[Any, ...]) -
     for array in arrays:
         if type(array) is DeviceArray:
             buffer = array.buffer
-            if buffer.closed or buffer.device is not device or not buffer.is_aligned:
+            if buffer.closed or buffer.device is not device:
                 return None
             layout = array.layout
             low, high = layout.span

@@ -45,7 +45,6 @@ class DeviceBuffer(Resource):
             if is_allocated:
                 _allocate(device, made, nbytes)
         self.pointer = made.value or 0
-        self.is_aligned = self.pointer % ALIGNMENT == 0
 
     def in_use(self) -> bool:
         return self.device.in_use(self)

@@ -100,9 +100,52 @@ def test_a_wrong_text_changes_nothing(rt: Runtime, reports: Any, text: bytes, ca
     assert rt.sim.aclsim_set_checks(text) != 0
     said = capfd.readouterr().err
     assert said.startswith('aclsim: aclsim_set_checks: "')
-    assert said.endswith(" is no check; expected all, none or a comma list of mem, init, race, sync, api and leak\n")
+    assert said.endswith("; expected all, none or a comma list of mem, init, race, sync, api and leak\n")
+    assert '" is no check' in said
     provoke(rt)
     assert reports.take() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "blamed"),
+    [
+        (b"all,bogus", '"bogus" is no check;'),
+        (b"bogus,all", '"bogus" is no check;'),
+        (b"mem,all", '"all" is no check of a list;'),
+        (b"none,mem,x", '"x" is no check;'),
+        (b"mem,,api", '"" is no check;'),
+    ],
+)
+def test_of_a_wrong_text_the_word_that_is_wrong_is_named(sim: Any, text: bytes, blamed: str, capfd: Any) -> None:
+    assert sim.aclsim_set_checks(text) != 0
+    assert f"aclsim_set_checks: {blamed}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda rt, memory: rt.code("aclrtMemset", memory, 1, 0, 1), "with 1 byte to write, but"),
+        (lambda rt, memory: rt.code("aclrtMemset", memory - 1, 1, 0, 1), "is 1 byte in front of the 31 bytes at"),
+        (lambda rt, memory: rt.code("aclrtMemset", memory + 32, 31, 0, 31), "is 1 byte behind the 31 bytes at"),
+    ],
+)
+def test_one_byte_is_no_bytes(rt: Runtime, reports: Any, call: Any, said: str) -> None:
+    memory = rt.malloc(31)
+    if "to write" in said:
+        rt.ok("aclrtFree", memory)
+    call(rt, memory)
+    (found,) = reports.take()
+    assert said in found["text"]
+
+
+def test_a_null_pointer_is_called_so(rt: Runtime, reports: Any) -> None:
+    stream = ctypes.c_void_p()
+    assert rt.code("aclrtMallocHost", ctypes.byref(stream), 0) != 0
+    rt.ok("aclDestroyTensor", None)
+    assert rt.code("aclrtDestroyEvent", ctypes.c_void_p(1)) == 107017
+    assert all("(nil)" not in report["text"] for report in reports.take())
+    assert rt.code("aclrtSetCurrentContext", None) != 0
+    assert "context is NULL; expected" in (rt.message() or "")
 
 
 def test_a_wrong_variable_is_loud() -> None:

@@ -68,7 +68,8 @@ class TestExecutors:
             "consumed_executor",
             SCATTER,
             f"executor is {executor:#x}, an executor, number N, made by {SCATTER}GetWorkspaceSize, which {SCATTER} has "
-            "ended; CANN reads freed memory",
+            "ended; CANN reads freed memory: call phase 1 again before each phase 2, and destroy only executors that "
+            "were made repeatable",
         )
 
     def test_destroyed_after_phase_2(self, device: Any, reports: Any) -> None:
@@ -130,7 +131,7 @@ class TestWorkspace:
             "workspace_too_small",
             SCATTER,
             f"the workspace has {size - 512} bytes, phase 1 asked for {size}; CANN does not compare, and a device "
-            "writes behind it",
+            "writes behind it: pass what phase 1 asked for",
         )
 
     def test_none(self, device: Any, reports: Any) -> None:
@@ -174,7 +175,10 @@ class TestWorkspace:
             sys.stdout.flush(); os._exit(0)
         """
         output = succeed_alone(script, False, ["api:memory_of_another_device"])
-        said = "is memory of device 1, and the launch is on device 0, which does not reach it"
+        said = (
+            "is memory of device 1, and the launch is on device 0, which does not reach it: allocate it there, or call "
+            "aclrtDeviceEnablePeerAccess first"
+        )
         assert output.splitlines() == ["0 0", str([said])]
 
 
@@ -188,7 +192,7 @@ class TestTensors:
         assert (kind, function) == ("tensor_destroyed_between_phases", SCATTER)
         assert text == (
             f"tensor value, {call.tensors['value']:#x}, was destroyed between phase 1 and phase 2; CANN launches all "
-            "the same and reads freed memory"
+            "the same and reads freed memory: destroy tensors behind phase 2"
         )
 
     def test_and_another_made_meanwhile(self, device: Any, reports: Any) -> None:
@@ -197,7 +201,7 @@ class TestTensors:
         device.destroy(call.tensors["value"])
         device.tensor((3, 2, 8), calls.E4M3FN, call.addresses["value"])
         assert device.phase2(executor, size, workspace) == 561000
-        assert only(reports)[2].endswith("uses the address of the tensor that was made in its place since")
+        assert only(reports)[2].endswith("tensor that was made in its place since: destroy tensors behind phase 2")
 
     def test_destroyed_twice(self, device: Any, reports: Any) -> None:
         tensor = device.tensor((1,), calls.FLOAT, None)
@@ -207,7 +211,7 @@ class TestTensors:
             "destroyed_handle",
             "aclDestroyTensor",
             f"tensor is {tensor:#x}, a tensor, number N, made by aclCreateTensor, which aclDestroyTensor has ended; "
-            "CANN reads freed memory",
+            "CANN reads freed memory: end it once, behind its last use",
         )
 
     def test_destroyed_long_ago(self, device: Any, reports: Any) -> None:
@@ -242,7 +246,7 @@ class TestRuntimeHandles:
             "destroyed_handle",
             "aclrtDestroyStream",
             f"stream is {stream:#x}, a stream, number N, made by aclrtCreateStream, which aclrtDestroyStream has "
-            "ended; CANN before 9.1.0 does not notice",
+            "ended; CANN before 9.1.0 does not notice: end it once, behind its last use",
         )
 
     def test_events(self, rt: Runtime, device: Any, reports: Any) -> None:
@@ -273,7 +277,10 @@ class TestRuntimeHandles:
         assert rt.code("aclrtRecordEvent", event, device.stream) == 107003
         kind, function, text = only(reports)
         assert (kind, function) == ("stream_of_another_context", "aclrtRecordEvent")
-        assert text.endswith(f"of device 0 belongs to context {home:#x}, and this thread's is {context:#x}")
+        assert text.endswith(
+            f"of device 0 belongs to context {home:#x}, and this thread's is {context:#x}: make the stream's current "
+            "first, by aclrtSetCurrentContext"
+        )
         rt.ok("aclrtDestroyEvent", event)
         rt.ok("aclrtDestroyContext", context)
         rt.ok("aclrtSetCurrentContext", home)

@@ -55,7 +55,7 @@ class TestCopies:
         assert rt.read(address, 64) == b"\xa5" * 64
         assert only(reports, "aclrtMemcpy") == (
             f"nothing was ever written to the 64 bytes that are read at {address:#x}, which is byte 0 of the 64 bytes "
-            f"at {address:#x} (number N, made by aclrtMalloc)"
+            f"at {address:#x} (number N, made by aclrtMalloc); queue what writes them first"
         )
         rt.read(address, 32)
         assert reports.take() == [], "once for each allocation and function"
@@ -127,7 +127,7 @@ class TestScatter:
         assert call.run() == 0
         assert only(reports, SCATTER) == (
             f"token 2 (slot 7): element [2, 1, 0] of tensor key was never written; it is byte 40 of the 48 bytes at "
-            f"{address:#x} (number N, made by aclrtMalloc)"
+            f"{address:#x} (number N, made by aclrtMalloc): queue what writes it first"
         )
         assert call.run() == 0
         assert reports.take() == []

@@ -38,29 +38,78 @@ def leaks(tmp_path: Path, script: str, **environ: str) -> list[tuple[str, str, s
 
 
 KINDS = {
-    "device_memory": ("rt.malloc(20)", "20 bytes of device 0 at N", "aclrtMalloc"),
-    "host_memory": ("rt.malloc_host(100)", "100 bytes of the host at N", "aclrtMallocHost"),
-    "stream": ("rt.stream()", "a stream, N", "aclrtCreateStream"),
-    "event": ("rt.event()", "an event, N", "aclrtCreateEvent"),
-    "context": ('rt.out("aclrtCreateContext", ctypes.c_void_p, 0)', "a context, N", "aclrtCreateContext"),
-    "stream_config": ("sim.aclrtCreateStreamConfigHandle()", "a stream configuration, N", None),
-    "tensor": ("sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None)", "a tensor, N", "aclCreateTensor"),
-    "int_array": ("sim.aclCreateIntArray((ctypes.c_int64 * 1)(), 1)", "an int array, N", "aclCreateIntArray"),
-    "float_array": ("sim.aclCreateFloatArray((ctypes.c_float * 1)(), 1)", "a float array, N", "aclCreateFloatArray"),
-    "bool_array": ("sim.aclCreateBoolArray((ctypes.c_bool * 1)(), 1)", "a bool array, N", "aclCreateBoolArray"),
-    "scalar": ("sim.aclCreateScalar(ctypes.byref(ctypes.c_int64()), 9)", "a scalar, N", "aclCreateScalar"),
-    "tensor_list": ("sim.aclCreateTensorList(None, 0)", "a tensor list, N", "aclCreateTensorList"),
-    "scalar_list": ("sim.aclCreateScalarList(None, 0)", "a scalar list, N", "aclCreateScalarList"),
+    "device_memory": ("rt.malloc(20)", "20 bytes of device 0 at N are", "aclrtMalloc", "aclrtFree"),
+    "host_memory": ("rt.malloc_host(100)", "100 bytes of the host at N are", "aclrtMallocHost", "aclrtFreeHost"),
+    "stream": ("rt.stream()", "a stream, N, is", "aclrtCreateStream", "aclrtDestroyStream"),
+    "event": ("rt.event()", "an event, N, is", "aclrtCreateEvent", "aclrtDestroyEvent"),
+    "context": (
+        'rt.out("aclrtCreateContext", ctypes.c_void_p, 0)',
+        "a context, N, is",
+        "aclrtCreateContext",
+        "aclrtDestroyContext",
+    ),
+    "stream_config": (
+        "sim.aclrtCreateStreamConfigHandle()",
+        "a stream configuration, N, is",
+        "aclrtCreateStreamConfigHandle",
+        "aclrtDestroyStreamConfigHandle",
+    ),
+    "tensor": (
+        "sim.aclCreateTensor(None, 0, 0, None, 0, 2, None, 0, None)",
+        "a tensor, N, is",
+        "aclCreateTensor",
+        "aclDestroyTensor",
+    ),
+    "int_array": (
+        "sim.aclCreateIntArray((ctypes.c_int64 * 1)(), 1)",
+        "an int array, N, is",
+        "aclCreateIntArray",
+        "aclDestroyIntArray",
+    ),
+    "float_array": (
+        "sim.aclCreateFloatArray((ctypes.c_float * 1)(), 1)",
+        "a float array, N, is",
+        "aclCreateFloatArray",
+        "aclDestroyFloatArray",
+    ),
+    "bool_array": (
+        "sim.aclCreateBoolArray((ctypes.c_bool * 1)(), 1)",
+        "a bool array, N, is",
+        "aclCreateBoolArray",
+        "aclDestroyBoolArray",
+    ),
+    "scalar": (
+        "sim.aclCreateScalar(ctypes.byref(ctypes.c_int64()), 9)",
+        "a scalar, N, is",
+        "aclCreateScalar",
+        "aclDestroyScalar",
+    ),
+    "tensor_list": (
+        "sim.aclCreateTensorList(None, 0)",
+        "a tensor list, N, is",
+        "aclCreateTensorList",
+        "aclDestroyTensorList",
+    ),
+    "scalar_list": (
+        "sim.aclCreateScalarList(None, 0)",
+        "a scalar list, N, is",
+        "aclCreateScalarList",
+        "aclDestroyScalarList",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind(tmp_path: Path, kind: str) -> None:
-    call, what, function = KINDS[kind]
+    call, what, made_by, ended_by = KINDS[kind]
     found = leaks(tmp_path, f"sim.aclsim_label(b'prompt'); {call}; sim.aclsim_label(None); ok(sim.aclFinalize())")
-    made_by = function or "aclrtCreateStreamConfigHandle"
-    text = f'{what} is still there: N, made by {made_by} for "prompt"'
+    text = f'{what} still there: N, made by {made_by} for "prompt"; call {ended_by} before aclFinalize'
     assert found == [(f"leaked_{kind}", "aclFinalize", text)]
+
+
+def test_one_byte(tmp_path: Path) -> None:
+    ((_, _, text),) = leaks(tmp_path, "rt.malloc(1); ok(sim.aclFinalize())")
+    assert text.startswith("1 byte of device 0 at N is still there: ")
 
 
 def test_all_of_them_in_order(tmp_path: Path) -> None:
@@ -92,15 +141,24 @@ def test_streams_end_with_their_device(tmp_path: Path) -> None:
         ok(sim.aclrtResetDevice(0)); ok(sim.aclsim_set_checks(b"none")); ok(sim.aclFinalize())
         """,
     ) == [
-        ("leaked_event", "aclrtResetDevice", "an event, N is still there: N, made by aclrtCreateEvent"),
-        ("leaked_stream", "aclrtResetDevice", "a stream, N is still there: N, made by aclrtCreateStream"),
+        (
+            "leaked_event",
+            "aclrtResetDevice",
+            "an event, N, is still there: N, made by aclrtCreateEvent; call aclrtDestroyEvent before aclrtResetDevice",
+        ),
+        (
+            "leaked_stream",
+            "aclrtResetDevice",
+            "a stream, N, is still there: N, made by aclrtCreateStream; call aclrtDestroyStream before "
+            "aclrtResetDevice",
+        ),
     ]
 
 
 def test_a_forced_reset_ends_memory_too(tmp_path: Path) -> None:
     assert leaks(tmp_path, "rt.malloc(20); ok(sim.aclrtResetDeviceForce(0)); ok(sim.aclFinalize())") == [
-        ("leaked_device_memory", "aclrtResetDeviceForce", "20 bytes of device 0 at N is still there: N, made by "
-         "aclrtMalloc")
+        ("leaked_device_memory", "aclrtResetDeviceForce", "20 bytes of device 0 at N are still there: N, made by "
+         "aclrtMalloc; call aclrtFree before aclrtResetDeviceForce")
     ]  # fmt: skip
 
 
@@ -126,7 +184,10 @@ def test_an_executor_whose_second_phase_never_came(sim: Any, reports: Any) -> No
     assert status == 0
     assert (sim.aclFinalize(), sim.aclInit(None)) == (0, 0)
     by_kind = {report["kind"]: report for report in reports.take()}
-    assert by_kind["leaked_executor"]["text"].endswith("made by aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize")
+    assert by_kind["leaked_executor"]["text"].endswith(
+        "made by aclnnScatterPaKvCacheWithKScaleGetWorkspaceSize; call its phase 2 or aclDestroyAclOpExecutor before "
+        "aclFinalize"
+    )
     assert set(by_kind) == {"leaked_executor", "leaked_device_memory", "leaked_tensor", "leaked_stream"}
     device.discard(executor)
     device.close()
@@ -150,7 +211,7 @@ def test_labels(initialised: Any, sim: Any, reports: Any, label: bytes | None, s
     sim.aclsim_label(None)
     rt.ok("aclrtResetDeviceForce", 0)
     (report,) = reports.take()
-    assert report["text"].endswith(f"made by aclrtMalloc{said}")
+    assert f"made by aclrtMalloc{said}; call aclrtFree before " in report["text"]
 
 
 def test_a_session_leaves_nothing(sim: Any) -> None:

@@ -20,6 +20,7 @@ from runtime_calls import D2D, D2H, H2D, Runtime, run_alone
 
 import aclnn_kvcache as kv
 
+FREED = "which aclrtFree freed: free memory once, behind the last work on it"
 QKV, SCATTER = "aclnnQkvRmsNormRopeCacheWithKScale", "aclnnScatterPaKvCacheWithKScale"
 
 
@@ -73,7 +74,7 @@ class TestCalls:
         rt.ok("aclrtMemset", address, 32, 7, 32)
         assert only(reports, "out_of_bounds_write", "aclrtMemset") == (
             f"devPtr is {address:#x} with 32 bytes to write, but {address + 20:#x} is 0 bytes behind the 20 bytes at "
-            f"{address:#x} {self.MADE}"
+            f"{address:#x} {self.MADE}; stay inside what was asked for"
         )
         assert rt.read(address, 20) == b"\7" * 20
         rt.ok("aclrtFree", address)
@@ -89,7 +90,7 @@ class TestCalls:
         rt.ok("aclrtMemcpy", host, 32, address + 16, 8, D2H)
         assert only(reports, "out_of_bounds_read", "aclrtMemcpy") == (
             f"src is {address + 16:#x} with 8 bytes to read, but {address + 20:#x} is 0 bytes behind the 20 bytes at "
-            f"{address:#x} {self.MADE}"
+            f"{address:#x} {self.MADE}; stay inside what was asked for"
         )
         assert host.raw == b"\1" * 4 + b"\2" * 28
         for memory in address, other:
@@ -108,7 +109,7 @@ class TestCalls:
     def test_an_access_that_cann_refuses_is_reported_too(self, rt: Runtime, reports: Any) -> None:
         address = rt.malloc(20)
         assert rt.code("aclrtMemset", address - 1, 8, 0, 1) == 107000
-        assert "is 1 bytes in front of the 20 bytes" in only(reports, "out_of_bounds_write", "aclrtMemset")
+        assert "is 1 byte in front of the 20 bytes" in only(reports, "out_of_bounds_write", "aclrtMemset")
         assert rt.code("aclrtMemset", address, 33, 0, 33) == 107000
         assert "is 0 bytes behind the 20 bytes" in only(reports, "out_of_bounds_write", "aclrtMemset")
         rt.ok("aclrtFree", address)
@@ -120,8 +121,8 @@ class TestCalls:
         assert again != address, "what was freed keeps its place for a while"
         assert rt.code("aclrtMemset", address + 3, 1, 0, 1) == 107000
         assert only(reports, "use_after_free", "aclrtMemset") == (
-            f"devPtr is {address + 3:#x} with 1 bytes to write, but {address + 3:#x} is byte 3 of the 20 bytes at "
-            f"{address:#x} {self.MADE}, which aclrtFree freed"
+            f"devPtr is {address + 3:#x} with 1 byte to write, but {address + 3:#x} is byte 3 of the 20 bytes at "
+            f"{address:#x} {self.MADE}, {FREED}"
         )
         rt.ok("aclrtFree", again)
 
@@ -133,9 +134,11 @@ class TestCalls:
         )
         rt.ok("aclrtFree", address)
         assert rt.code("aclrtFree", address) == 107000
-        assert only(reports, "double_free", "aclrtFree").endswith("which aclrtFree freed")
+        assert only(reports, "double_free", "aclrtFree").endswith(FREED)
         assert rt.code("aclrtFree", 4096) == 107000
-        assert only(reports, "invalid_free", "aclrtFree").endswith("it is no device memory")
+        assert only(reports, "invalid_free", "aclrtFree").endswith(
+            "it is no device memory; pass the address that the allocation gave"
+        )
         rt.ok("aclrtFree", other)
 
     @pytest.mark.parametrize("call", ["aclrtMemsetAsync", "aclrtMemcpyAsync"])
@@ -147,7 +150,7 @@ class TestCalls:
         rt.ok("aclrtFree", address)
         held.aclsim_release_streams()
         assert rt.code("aclrtSynchronizeStream", stream) == 507899
-        assert only(reports, "freed_while_queued", call).endswith(f"{self.MADE}, which aclrtFree freed")
+        assert only(reports, "freed_while_queued", call).endswith(f"{self.MADE}, {FREED}")
         assert "Simulator_Check_mem(freed_while_queued)" in (rt.message() or "")
         rt.ok("aclrtFree", other)
         rt.ok("aclrtDestroyStream", stream)
@@ -173,7 +176,7 @@ def core(sim: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("offset", "where"),
-    [(-1, "1 bytes in front of"), (-256, "256 bytes in front of"), (20, "0 bytes behind"), (31, "11 bytes behind")],
+    [(-1, "1 byte in front of"), (-256, "256 bytes in front of"), (20, "0 bytes behind"), (31, "11 bytes behind")],
 )
 def test_guards_see_what_goes_its_own_way(rt: Runtime, reports: Any, offset: int, where: str) -> None:
     address = rt.malloc(20)
@@ -182,7 +185,8 @@ def test_guards_see_what_goes_its_own_way(rt: Runtime, reports: Any, offset: int
     ctypes.memset(place + offset, 9, 1)
     rt.ok("aclrtFree", address)
     assert only(reports, "guard_overwritten", "aclrtFree") == (
-        f"somebody wrote to {address + offset:#x}, {where} the 20 bytes at {address:#x} {TestCalls.MADE}"
+        f"somebody wrote to {address + offset:#x}, {where} the 20 bytes at {address:#x} {TestCalls.MADE}; "
+        "look for a size that is told too large"
     )
 
 
@@ -283,7 +287,8 @@ class TestScatter:
         call = scatter_calls.Call(scatter, tokens=4, slots=slots, slot_dtype=scatter_calls.INT64)
         assert call.run() == 0
         assert only(reports, "wrapped_slot", SCATTER) == (
-            "token 1 has slot 4294967301, of which the kernel's 32 bits leave slot 5: that one is overwritten"
+            "token 1 has slot 4294967301, of which the kernel's 32 bits leave slot 5: that one is overwritten; pass "
+            "-1 for a token to skip"
         )
 
     def test_a_workspace_that_is_too_small(self, scatter: Any, reports: Any) -> None:
@@ -306,7 +311,7 @@ class TestScatter:
         assert sim.aclrtFree(call.addresses["key"]) == 0
         sim.aclsim_release_streams()
         assert scatter.synchronize() == 507035
-        assert only(reports, "freed_while_queued", SCATTER).endswith("which aclrtFree freed")
+        assert only(reports, "freed_while_queued", SCATTER).endswith(FREED)
 
 
 def test_through_a_session(session: kv.Session, reports: Any) -> None:
@@ -341,6 +346,21 @@ class TestHostTouch:
         done = run_alone("import faulthandler; faulthandler.enable()" + textwrap.dedent(self.TOUCH))
         assert done.returncode == -signal.SIGSEGV
         assert "Fatal Python error: Segmentation fault" in done.stderr
+
+    def test_a_handler_that_came_before_aclinit_is_told_then(self) -> None:
+        script = """
+            import faulthandler
+            if {before}:
+                faulthandler.enable()
+            print(sim.aclInit(None))
+        """
+        told = run_alone(script.format(before=True))
+        assert told.stdout == "0\n"
+        assert told.stderr.startswith(
+            "aclsim: mem: the program has installed a handler of SIGSEGV over the simulator's"
+        )
+        for quiet in run_alone(script.format(before=False)), run_alone(script.format(before=True), ACLSIM_CHECK="api"):
+            assert (quiet.stdout, quiet.stderr) == ("0\n", "")
 
     def test_into_the_file(self, tmp_path: Any) -> None:
         done = run_alone(self.TOUCH, ACLSIM_REPORT=str(tmp_path / "reports"))

@@ -238,7 +238,9 @@ class TestScatter(Alone):
         (found,) = reports.take()
         assert (found["check"], found["kind"], found["function"]) == ("race", "duplicate_slot", SCATTER)
         assert (found["device"], found["stream"]) == (0, streams.ids[0])
-        assert found["text"] == "tokens 0 and 2 share slot 5; which one it keeps is undefined"
+        assert found["text"] == (
+            "tokens 0 and 2 share slot 5; which one it keeps is undefined: give each token a slot of its own"
+        )
 
     def test_skipped_tokens_share_none(self, device: Any) -> None:
         assert calls.Call(device, slots=(-1, 0, -1)).run() == 0

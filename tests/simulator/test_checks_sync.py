@@ -212,7 +212,7 @@ class TestDestroying:
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("destroyed_in_flight", "aclrtDestroyEvent")
         user = "aclrtRecordEvent" if use == "record" else "aclrtStreamWaitEvent"
-        assert found["text"].startswith(f"event {number} is the event of {user}, call 1 of stream")
+        assert found["text"].startswith(f"event {number} ({event:#x}) is the event of {user}, call 1 of stream")
 
     def test_an_event_that_was_waited_for_is_none(self, streams: Streams) -> None:
         event = streams.event()
@@ -269,6 +269,7 @@ class TestEvents:
         (found,) = reports.take()
         assert (found["kind"], found["function"]) == ("time_before_synchronise", "aclrtEventElapsedTime")
         assert found["text"].startswith("endEvent, event ")
+        assert f"({end:#x}), is asked" in found["text"]
         go()
         streams.synchronize()
         rt.ok("aclrtEventElapsedTime", ctypes.byref(ctypes.c_float()), start, end)

@@ -274,11 +274,17 @@ def test_borrowed_memory_and_streams_are_not_freed(session: kv.Session, sim: Any
 
 
 def test_misaligned_borrowed_memory_is_refused(session: kv.Session) -> None:
-    device = uploaded(session, host_arrays())
-    device["key"] = session.borrow_array(device["key"].ptr + 16, (3, 2, 4), E4M3)
-    device["value"] = session.borrow_array(device["value"].ptr, (3, 2, 16), E4M3)
-    with pytest.raises(kv.KvCacheError):
-        session.scatter_pa_kv_cache_with_k_scale(**device)
+    owner = session.array(np.arange(128, dtype=np.uint8))
+    address = owner.ptr + 33
+    with pytest.raises(kv.ArgumentError) as caught:
+        session.borrow_array(address, (3, 8), np.uint8)
+    assert str(caught.value).splitlines()[0] == (
+        f"pointer: expected the start of an allocation, a multiple of 32 bytes, got {address:#x}; borrow the "
+        "allocation from its start and slice the result"
+    )
+    borrowed = session.borrow_array(owner.ptr, (128,), np.uint8, owner=owner)
+    assert borrowed[33:36].numpy().tolist() == [33, 34, 35]
+    assert session.borrow_array(owner.ptr + 32, (3,), np.uint8, owner=owner).numpy().tolist() == [32, 33, 34]
 
 
 @pytest.mark.usefixtures("reports")

@@ -103,14 +103,28 @@ TEXTS = {
         "  usual cause: CANN has no negative status: it is what another function returned, or the sign was put there\n"
         "  what to do:  without the sign it is 161002 ACLNN_ERR_PARAM_INVALID: explain that one"
     ),
+    "use_after_free": (
+        "use_after_free Simulator_Check_mem: memory was used that had been freed before the work was queued\n"
+        "  usual cause: memory that is freed while something still needs it, or by two owners\n"
+        "  what to do:  keep memory until the host has waited for the last work that uses it, and free it once"
+    ),
+    "Simulator_Check_race": (
+        "Simulator_Check_race: the race check of the simulator found something\n"
+        "  usual cause: it looks for work that a device may do in either order, or at once, although the order "
+        "matters\n"
+        "  what to do:  explain the kind, which stands in brackets behind it, and do what the sentence behind that "
+        "ends with"
+    ),
     "hello": (
         "nothing known in: hello\n"
-        "  explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"
+        "  explain takes a status (161002), its C name, a message code (EZ0028), a report of the simulator "
+        "(use_after_free), or any text that has one of them in it"
     ),
     "ACLNN_ERR_INER_NULLPTR": (
         "nothing known in: ACLNN_ERR_INER_NULLPTR; did you mean ACLNN_ERR_INNER_NULLPTR or ACLNN_ERR_PARAM_NULLPTR or "
         "ACLNN_ERR_INNER?\n"
-        "  explain takes a status (161002), its C name, a message code (EZ0028), or any text that has one of them in it"
+        "  explain takes a status (161002), its C name, a message code (EZ0028), a report of the simulator "
+        "(use_after_free), or any text that has one of them in it"
     ),
 }
 

@@ -110,13 +110,16 @@ int aclsim_set_profile(const char *text);
 
 /* Says what is checked beyond CANN's own answers: "all", "none", or a comma list of
 
-     mem    device memory: accesses outside of it, after its end or to what was freed, wrong frees, host code that touches it
+     mem    device memory: accesses outside of it, after its end or to what was freed, wrong frees, host code that touches
+            it; and memory of aclrtMallocHost
      init   reading device memory that was never written
      race   work on two streams that touches the same bytes with no event or synchronise between; slots shared by tokens
-     sync   results read, and memory or objects ended, before the host waited for the work on them; events in vain
-     api    phases in the wrong order, objects that ended or are of another kind, ignored statuses, threads without a
-            device, calls before aclInit or after the end; also where CANN refuses the call
-     leak   what is alive when ACL is finalised
+     sync   results read, and memory or objects ended, before the host waited for the work on them; waits for events that
+            were never recorded
+     api    phases in the wrong order, objects that ended or are of another kind, use of what a failed call left, faults
+            that nobody was told of, threads without a device, calls before aclInit or after the end; also where CANN
+            refuses the call
+     leak   what is alive when ACL is finalised; a program that never does is told nothing
 
    NULL and "" are what a process begins with where environment variable ACLSIM_CHECK has nothing: api. Returns 0, or
    another number with a line on standard error and nothing changed for a text that is wrong. If that of ACLSIM_CHECK is
@@ -125,7 +128,35 @@ int aclsim_set_profile(const char *text);
    What a check finds is a report, and never changes a status: that is CANN's whether checks are on or off. A report goes
    to the recent messages of the thread whose call it is about, under the title Simulator_Check_<check>; as a line of JSON
    to the end of the file that environment variable ACLSIM_REPORT names, or else as a line of text to standard error; and
-   into the queue of aclsim_next_report. The file begins with a line that says versions, process and checks. */
+   into the queue of aclsim_next_report. The file begins with a line that says versions, process and checks:
+     {"schema": 1, "simulator": "...", "pid": 4711, "checks": ["mem", "api"]}
+
+   Kinds of reports; `aclnn-kvcache explain KIND` has causes and cures:
+
+     mem    out_of_bounds_read out_of_bounds_write guard_overwritten use_after_free freed_while_queued double_free
+            invalid_free inner_free host_touch overlapping_copy wrapped_slot wrapped_offset wrapped_limit
+     init   uninitialised_read
+     race   unordered_writes unordered_read_and_write duplicate_slot
+     sync   read_before_synchronise write_before_synchronise freed_in_flight destroyed_in_flight finalized_in_flight
+            exit_in_flight time_before_synchronise wait_without_record
+     api    unheard_fault ignored_status unknown_handle handle_of_another_kind destroyed_handle
+            tensor_destroyed_between_phases consumed_executor executor_of_another_operator workspace_too_small
+            workspace_outside_allocation workspace_not_device_memory memory_of_another_device misaligned
+            slot_out_of_range position_out_of_range batch_out_of_range length_below_tokens strides_ignored no_device
+            stream_of_another_context call_before_init call_after_finalize repeated_init repeated_finalize
+            finalize_in_use copy_kind_mismatch event_not_resettable too_many_dimensions
+     leak   leaked_device_memory leaked_host_memory leaked_host_registration leaked_context leaked_stream
+            leaked_stream_config leaked_event leaked_tensor leaked_tensor_list leaked_scalar leaked_scalar_list
+            leaked_int_array leaked_float_array leaked_bool_array leaked_executor
+
+   Limits. Host code that touches device memory always faults; only with mem is the allocation named, by a handler of
+   SIGSEGV that is there once the library is loaded. A program that installs its own after that loses the sentence, unless
+   its handler passes the signal on; aclInit says so on standard error if that has happened by then. A system call (read,
+   write, send) does not fault: it answers EFAULT, and there is no report. Without mem, the message of a kernel's fault
+   does not say which access it was; ACLSIM_CHECK=mem does. Of memory of aclrtMallocHost, what code of the host does is not
+   seen, but a write to the 64 bytes on either side is told when it is freed; copies from and to what was freed are told
+   for the last 64 allocations of at most 1 MiB. At the exit of the process only faults and work that is left on streams
+   are told. A wait of the host is looked at after 2 seconds, or when its time is over. */
 int aclsim_set_checks(const char *text);
 
 /* What this thread makes from now on is for: a text that reports give with a thing. At most 39 characters of ASCII are
@@ -139,7 +170,10 @@ size_t aclsim_report_count(void);
 /* Takes the oldest report out of the queue as a JSON object with a NUL behind it:
      {"sequence": 1, "check": "mem", "kind": "out_of_bounds_write", "function": "aclrtMemset", "text": "...",
       "device": null, "stream": null, "thread": 4711}
-   Device and stream are those of the work, null for what a call did itself; the thread is the one that made the call.
+   The sequence counts the reports of the process from 1; check and kind are words of the lists above; function is the
+   call, or the operator whose kernel it is about, "exit" for the end of the process and "" for a host_touch. Device and
+   stream are those of the work, null for what a call did itself; the thread is the one that made the call, null for a
+   host_touch.
    Returns the size that the text takes: 0 when there is none. A buffer that is smaller, or NULL, takes nothing. */
 size_t aclsim_next_report(char *buffer, size_t size);
 

@@ -194,7 +194,8 @@ static aclError free_host(const char *function, void *address)
     if (sim_order_watched() && sim_host_find(address, &bytes, &kind)) {
         let_go(function, address, bytes);
     }
-    if (!sim_host_free(address)) {
+    if (!sim_host_free(function, address)) {
+        sim_host_report_freed(function, "double_free", "hostPtr", address);
         sim_report_untouched(function, "hostPtr", address);
         return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function, "hostPtr is %p; expected live memory of aclrtMallocHost",
             address);

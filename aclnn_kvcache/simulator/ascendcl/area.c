@@ -48,6 +48,7 @@ static aclError locate(const char *function, area *a)
         a->place = AREA_PINNED;
     } else {
         a->place = AREA_PAGEABLE;
+        sim_host_report_freed(function, "use_after_free", a->name, a->address);
         if (a->bytes > 0 && !is_mapped(a->address, a->bytes)) {
             return sim_fail(ACL_ERROR_RT_PARAM_INVALID, function,
                 "%s is %p with %zu bytes to touch; that is neither device memory nor memory of this process", a->name,

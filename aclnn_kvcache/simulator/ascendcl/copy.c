@@ -48,6 +48,7 @@ SIM_EXPORT aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size
     transfer t = transfer_row(__func__, dst, src, count);
     TRY(transfer_locate(&t));
     transfer_report_kind(&t, kind);
+    transfer_report_overlap(&t);
     return transfer_now(&t);
 }
 

@@ -107,7 +107,7 @@ SIM_EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
     TRY(sim_event_acquire(__func__, "event", event, &found));
     aclError status = reset(__func__, found, stream);
     if (status == ACL_SUCCESS && sim_event_family_of(found) == SIM_EVENT_PLAIN) {
-        sim_report(SIM_CHECK_API, "event_not_resettable", __func__, "events of aclrtCreateEvent cannot be reset");
+        sim_report(SIM_CHECK_API, "event_not_resettable", __func__, "events of aclrtCreateEvent cannot be reset; make one by aclrtCreateEventWithFlag, or just record it again");
     }
     sim_event_release(found);
     return status;
@@ -161,9 +161,10 @@ static aclError synchronize(const char *function, aclrtEvent handle, int32_t mil
     aclError status = ACL_SUCCESS;
     if (!sim_event_recorded(event)) {
         sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
-            "event %u was never recorded, so there is nothing that the host waits for", sim_event_id(event));
+            "event %u (%p) was never recorded, so there is nothing that the host waits for: record it first, on the stream "
+            "to wait for", sim_event_id(event), sim_event_handle(event));
     }
-    if (!sim_event_wait(event, milliseconds)) {
+    if (!sim_event_wait(function, event, milliseconds)) {
         status = sim_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, function, "the event was not done within %d ms",
             milliseconds);
     }
@@ -192,9 +193,9 @@ static aclError read_time(const char *function, const char *parameter, aclrtEven
     aclError status = ACL_SUCCESS;
     if (sim_event_recorded(event) && !sim_event_awaited(event)) {
         sim_report(SIM_CHECK_SYNC, "time_before_synchronise", function,
-            "%s, event %u, is asked for its time, and the host did not wait for it; whether there is one depends on "
-            "timing",
-            parameter, sim_event_id(event));
+            "%s, event %u (%p), is asked for its time, and the host did not wait for it; whether there is one depends on "
+            "timing: synchronise with the event first",
+            parameter, sim_event_id(event), sim_event_handle(event));
     }
     *time_ns = sim_event_time(event);
     if (!sim_event_recorded(event)) {

@@ -12,10 +12,12 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/handle.h"
+#include "core/host_touch.h"
 #include "core/leaks.h"
 #include "core/memory.h"
 #include "core/profile.h"
 #include "core/schedule.h"
+#include "core/stream.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t references;
@@ -56,17 +58,20 @@ static aclError initialize(const char *function, const char *config_path)
     references = 1;
     finalized = 0;
     sim_life_set(SIM_INITIALISED);
+    sim_host_touch_look();
     return ACL_SUCCESS;
 }
 
 static aclError finalize(const char *function)
 {
     if (finalized) {
-        sim_report(SIM_CHECK_API, "repeated_finalize", function, "ACL was finalised already");
+        sim_report(SIM_CHECK_API, "repeated_finalize", function,
+            "ACL was finalised already; whoever called aclInit with 0 finalises it, once");
         return sim_fail(ACL_ERROR_REPEAT_FINALIZE, function, "ACL was finalised already");
     }
     finalized = 1;
     references = 0;
+    sim_streams_report_end(function, "finalized_in_flight");
     sim_leaks_report(function);
     sim_life_set(SIM_FINALISED);
     return ACL_SUCCESS;

@@ -69,9 +69,24 @@ void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind)
 {
     if (!kind_fits(t, kind)) {
         sim_report(SIM_CHECK_API, "copy_kind_mismatch", t->function,
-            "kind is %d (%s to %s), but src is %s memory and dst %s memory", (int)kind,
+            "kind is %d (%s to %s), but src is %s memory and dst %s memory; pass the kind of these, or other addresses",
+            (int)kind,
             side(kinds[kind].src_on_device), side(kinds[kind].dst_on_device), side(t->src.place == AREA_DEVICE),
             side(t->dst.place == AREA_DEVICE));
+    }
+}
+
+void transfer_report_overlap(const transfer *t)
+{
+    const uintptr_t dst = (uintptr_t)t->dst.address;
+    const uintptr_t src = (uintptr_t)t->src.address;
+    const int is_inside = t->dst.place == AREA_DEVICE && t->src.place == AREA_DEVICE && t->height == 1;
+    const uintptr_t distance = dst > src ? dst - src : src - dst;
+    if (is_inside && distance < t->width) {
+        sim_report(SIM_CHECK_MEM, "overlapping_copy", t->function,
+            "src, %p, and dst, %p, share %zu of the %zu bytes to copy; a device copies them in no order that is promised: "
+            "copy by way of other memory, or in parts that do not overlap",
+            t->src.address, t->dst.address, (size_t)(t->width - distance), t->width);
     }
 }
 
@@ -119,8 +134,8 @@ static void report_unwritten(const transfer *t, size_t allowed)
         char where[SIM_PLACE_BYTES];
         sim_memory_describe(t->src.address, where);
         sim_report(SIM_CHECK_INIT, "uninitialised_read", t->function,
-            "nothing was ever written to the %zu bytes that are read at %p, which is %s", t->src.bytes, t->src.address,
-            where);
+            "nothing was ever written to the %zu bytes that are read at %p, which is %s; queue what writes them first",
+            t->src.bytes, t->src.address, where);
     }
 }
 
@@ -240,6 +255,7 @@ aclError transfer_queue(const transfer *t, aclrtMemcpyKind kind, aclrtStream str
         status = transfer_check_kind(&located, kind);
     }
     if (status == ACL_SUCCESS) {
+        transfer_report_overlap(&located);
         status = queue_or_wait(&located, kind, target);
     }
     sim_stream_release(target);

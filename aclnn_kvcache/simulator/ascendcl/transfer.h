@@ -31,6 +31,9 @@ aclError transfer_check_kind(const transfer *t, aclrtMemcpyKind kind);
 /* Reports a kind that does not fit: the synchronous copy takes its direction from the addresses, and says nothing. */
 void transfer_report_kind(const transfer *t, aclrtMemcpyKind kind);
 
+/* Reports a plain copy inside device memory whose areas share bytes. */
+void transfer_report_overlap(const transfer *t);
+
 /* Now, on this thread, whatever the streams do. */
 aclError transfer_now(const transfer *t);
 

@@ -15,6 +15,7 @@
 #include "core/counters.h"
 #include "core/message.h"
 #include "core/process.h"
+#include "core/wording.h"
 
 #define VARIABLE "ACLSIM_REPORT"
 #define TEXT_BYTES 1024
@@ -135,6 +136,7 @@ void sim_report(sim_check check, const char *kind, const char *function, const c
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    sim_wording_polish(text);
     char title[32];
     snprintf(title, sizeof title, "Simulator_Check_%s", sim_check_name(check));
     sim_message(kind, title, "%s: %s.", function, text);

@@ -32,14 +32,40 @@ static atomic_uint epoch;
 static atomic_int is_wrong;      /* the environment's text */
 static char wrong[REASON_BYTES]; /* how; written before any thread can read it */
 
+static int is_word(const char *name, size_t length, const char *word)
+{
+    return strlen(word) == length && strncmp(word, name, length) == 0;
+}
+
 static unsigned check_of(const char *name, size_t length)
 {
     for (size_t i = 0; i < COUNT(names); ++i) {
-        if (strlen(names[i].name) == length && strncmp(names[i].name, name, length) == 0) {
+        if (is_word(name, length, names[i].name)) {
             return names[i].check;
         }
     }
     return 0;
+}
+
+/* The checks of a comma list. Of its wrong words the one to blame, else NULL: first what is nowhere known, then what only
+   stands alone. */
+static const char *parse_list(const char *text, unsigned *checks)
+{
+    const char *misplaced = NULL;
+    for (;; ++text) {
+        const size_t length = strcspn(text, ",");
+        const unsigned check = check_of(text, length);
+        *checks |= check;
+        if (is_word(text, length, "all") || is_word(text, length, "none")) {
+            misplaced = misplaced == NULL ? text : misplaced;
+        } else if (check == 0) {
+            return text;
+        }
+        text += length;
+        if (*text == '\0') {
+            return misplaced;
+        }
+    }
 }
 
 /* 0 with the reason for a text that is wrong. */
@@ -59,21 +85,16 @@ static int parse(const char *text, unsigned *checks, char reason[REASON_BYTES])
         }
         return 1;
     }
-    for (;; ++text) {
-        size_t length = strcspn(text, ",");
-        unsigned check = check_of(text, length);
-        if (check == 0) {
-            snprintf(reason, REASON_BYTES,
-                "\"%.*s\" is no check; expected all, none or a comma list of mem, init, race, sync, api and leak",
-                length < 40 ? (int)length : 40, text);
-            return 0;
-        }
-        *checks |= check;
-        text += length;
-        if (*text == '\0') {
-            return 1;
-        }
+    const char *wrong_word = parse_list(text, checks);
+    if (wrong_word == NULL) {
+        return 1;
     }
+    const size_t length = strcspn(wrong_word, ",");
+    const int stands_alone = is_word(wrong_word, length, "all") || is_word(wrong_word, length, "none");
+    snprintf(reason, REASON_BYTES,
+        "\"%.*s\" is no check%s; expected all, none or a comma list of mem, init, race, sync, api and leak",
+        length < 40 ? (int)length : 40, wrong_word, stands_alone ? " of a list" : "");
+    return 0;
 }
 
 /* As the library is loaded, so that asking for a check is one load of memory. */

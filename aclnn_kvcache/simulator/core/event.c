@@ -58,7 +58,7 @@ static aclError create(const char *function, const sim_context *context, sim_eve
         atomic_fetch_sub(&live[device], 1);
         return sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, function, "the host has no memory for an event");
     }
-    *handle = created;
+    *handle = event->handle = created;
     return ACL_SUCCESS;
 }
 
@@ -113,9 +113,9 @@ static void report_waits(const char *function, sim_event *event)
     sim_monitor_unlock();
     if (is_expected) {
         sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
-            "a stream waits for event %u, which is destroyed without ever having been recorded; on a device it waits for "
-            "ever",
-            event->id);
+            "a stream waits for event %u (%p), which is destroyed without ever having been recorded; on a device it waits "
+            "for ever: record the event before the wait is queued",
+            event->id, event->handle);
     }
 }
 
@@ -130,7 +130,7 @@ aclError sim_event_destroy(const char *function, aclrtEvent handle)
         return sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function,
             "event is %p, which is no event or was destroyed; expected a live event", handle);
     }
-    sim_in_flight_end(function, "destroyed_in_flight", event, 1, "event %u", event->id);
+    sim_in_flight_end(function, "destroyed_in_flight", event, 1, "event %u (%p)", event->id, event->handle);
     report_waits(function, event);
     retire(event);
     return ACL_SUCCESS;
@@ -158,6 +158,11 @@ sim_event_family sim_event_family_of(const sim_event *event)
 uint32_t sim_event_flags(const sim_event *event)
 {
     return event->flags;
+}
+
+const void *sim_event_handle(const sim_event *event)
+{
+    return event->handle;
 }
 
 uint32_t sim_event_id(const sim_event *event)

@@ -34,6 +34,7 @@ SIM_EXPORT void sim_event_release(sim_event *event);
 SIM_EXPORT sim_event_family sim_event_family_of(const sim_event *event);
 SIM_EXPORT uint32_t sim_event_flags(const sim_event *event);
 SIM_EXPORT uint32_t sim_event_id(const sim_event *event);
+SIM_EXPORT const void *sim_event_handle(const sim_event *event);
 
 SIM_EXPORT aclError sim_event_record(const char *function, sim_event *event, sim_stream *stream);
 /* As if it had never been recorded. */
@@ -41,7 +42,7 @@ SIM_EXPORT void sim_event_reset(sim_event *event);
 /* The stream waits; 0 seconds is for ever. */
 SIM_EXPORT aclError sim_event_delay_stream(const char *function, sim_event *event, sim_stream *stream, uint32_t seconds);
 /* The calling thread waits for the records made so far; -1 is for ever. Returns 0 when time ran out. */
-SIM_EXPORT int sim_event_wait(sim_event *event, int32_t milliseconds);
+SIM_EXPORT int sim_event_wait(const char *function, sim_event *event, int32_t milliseconds);
 
 /* Whether it was ever recorded, and if so whether the last record is done. */
 SIM_EXPORT int sim_event_recorded(sim_event *event);

@@ -12,6 +12,7 @@
 typedef struct {
     int references;
     int called;
+    const sim_stream *stream; /* that does it, once called; not looked at when it is done */
     int done;
     int64_t time_ns;
     sim_clock *mark; /* for the checks; set with done */
@@ -20,6 +21,7 @@ typedef struct {
 struct sim_event {
     atomic_int references; /* the handle, calls in progress, queued tasks */
     const void *context;
+    void *handle;
     int32_t device;
     uint32_t id;
     sim_event_family family;

@@ -7,6 +7,7 @@
 #include "core/monitor.h"
 #include "core/report.h"
 #include "core/schedule.h"
+#include "core/waits.h"
 
 typedef struct {
     sim_event *event;
@@ -72,8 +73,13 @@ static aclError run_wait(void *arg)
         return ACL_SUCCESS;
     }
     struct timespec deadline = sim_deadline((int64_t)task->seconds * 1000);
+    sim_wait wait = {.stream = task->stream, .event = task->event, .record = task->record};
+    sim_monitor_lock();
+    sim_waits_begin(&wait);
+    sim_monitor_unlock();
     const int expired = sim_stream_wait_while(task->stream, must_wait, task, task->seconds == 0 ? NULL : &deadline);
     sim_monitor_lock();
+    sim_waits_end(&wait);
     sim_clock *mark = task->record->mark;
     sim_monitor_unlock();
     sim_order_after_mark(mark);
@@ -142,6 +148,7 @@ aclError sim_event_record(const char *function, sim_event *event, sim_stream *st
     event->latest = take(&event->expected, &spare);
     event->expected = NULL;
     event->latest->called = 1;
+    event->latest->stream = stream;
     event->forgotten = 0;
     task->record = event->latest;
     ++task->record->references;
@@ -186,26 +193,39 @@ aclError sim_event_delay_stream(const char *function, sim_event *event, sim_stre
     free(spare);
     if (!waits) {
         sim_report(SIM_CHECK_SYNC, "wait_without_record", function,
-            "event %u was never recorded, so stream %d of device %d waits for nothing", event->id, sim_stream_id(stream),
-            event->device);
+            "event %u (%p) was never recorded, so stream %d of device %d waits for nothing: record it before the wait is "
+            "queued",
+            event->id, event->handle, sim_stream_id(stream), event->device);
     }
     return submit(function, run_wait, release_wait, task);
 }
 
-int sim_event_wait(sim_event *event, int32_t milliseconds)
+/* With the monitor's lock; 0 when time ran out. */
+static int await(const sim_record *record, const struct timespec *deadline)
 {
-    struct timespec deadline = sim_deadline(milliseconds);
-    int done = 1;
     int expired = 0;
+    while (!record->done && !expired) {
+        expired = sim_monitor_wait(deadline);
+    }
+    return record->done;
+}
+
+int sim_event_wait(const char *function, sim_event *event, int32_t milliseconds)
+{
+    const struct timespec end = sim_deadline(milliseconds);
+    const struct timespec *deadline = milliseconds < 0 ? NULL : &end;
+    const struct timespec patience = sim_waits_patience(deadline);
+    int done = 1;
     sim_schedule_begin_wait();
     sim_monitor_lock();
     sim_record *awaited = event->latest;
     if (awaited != NULL) {
         ++awaited->references;
-        while (!awaited->done && !expired) {
-            expired = sim_monitor_wait(milliseconds < 0 ? NULL : &deadline);
+        done = await(awaited, &patience);
+        if (!done) {
+            sim_waits_report(function, awaited->stream);
+            done = await(awaited, deadline);
         }
-        done = awaited->done;
         sim_order_host_after_mark(done ? awaited->mark : NULL);
         sim_record_drop(awaited);
     }

@@ -30,7 +30,7 @@ static void report(const sim_block *block, const char *function, size_t distance
     char origin[SIM_ORIGIN_BYTES];
     sim_origin_describe(&block->origin, origin);
     sim_report(SIM_CHECK_MEM, "guard_overwritten", function,
-        "somebody wrote to %p, %zu bytes %s the %zu bytes at %p (%s)",
+        "somebody wrote to %p, %zu bytes %s the %zu bytes at %p (%s); look for a size that is told too large",
         (void *)(block->start + (side[0] == 'b' ? block->asked + distance : -distance)), distance, side, block->asked,
         (void *)block->start, origin);
 }

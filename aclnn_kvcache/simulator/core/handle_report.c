@@ -48,8 +48,10 @@ static void report_ended(const char *function, const char *parameter, const void
     const int is_consumed = facts->kind == SIM_EXECUTOR && facts->ended_by != NULL &&
         strncmp(facts->ended_by, "aclnn", strlen("aclnn")) == 0;
     sim_report(SIM_CHECK_API, is_consumed ? "consumed_executor" : "destroyed_handle", function,
-        "%s is %p, %s, which %s; %s%s", parameter, handle, what, end, kinds[facts->kind].consequence,
-        facts->is_replaced ? ", and may take what was made in its place since for it" : "");
+        "%s is %p, %s, which %s; %s%s: %s", parameter, handle, what, end, kinds[facts->kind].consequence,
+        facts->is_replaced ? ", and may take what was made in its place since for it" : "",
+        is_consumed ? "call phase 1 again before each phase 2, and destroy only executors that were made repeatable"
+                    : "end it once, behind its last use");
 }
 
 void sim_report_handle(const char *function, const char *parameter, sim_kind wanted, const void *handle)

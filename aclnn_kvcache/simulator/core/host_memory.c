@@ -8,9 +8,8 @@
 
 #include "core/counters.h"
 #include "core/faults.h"
+#include "core/pinned.h"
 #include "core/process.h"
-
-#define ALIGNMENT 64
 
 typedef sim_host_range range;
 
@@ -61,12 +60,13 @@ static int insert(uintptr_t start, size_t bytes, sim_host_kind kind, const char 
 }
 
 /* Whether the range started here and was pinned, or registered; then it is gone. */
-static int take(uintptr_t start, int pinned)
+static int take(uintptr_t start, int pinned, range *taken)
 {
     pthread_rwlock_wrlock(&lock);
     size_t index = reaching(start);
     int found = index < count && ranges[index].start == start && (ranges[index].kind == SIM_HOST_PINNED) == pinned;
     if (found) {
+        *taken = ranges[index];
         memmove(&ranges[index], &ranges[index + 1], (count - index - 1) * sizeof *ranges);
         --count;
     }
@@ -89,29 +89,31 @@ int sim_host_register(const char *function, void *address, size_t bytes, sim_hos
 
 int sim_host_unregister(void *address)
 {
-    return take((uintptr_t)address, 0);
+    range taken;
+    return take((uintptr_t)address, 0, &taken);
 }
 
 void *sim_host_allocate(const char *function, size_t bytes)
 {
-    void *address;
-    if (sim_fault_exhausts() || posix_memalign(&address, ALIGNMENT, bytes) != 0) {
+    void *address = sim_fault_exhausts() ? NULL : sim_pinned_allocate(bytes);
+    if (address == NULL) {
         return NULL;
     }
     if (!sim_host_register(function, address, bytes, SIM_HOST_PINNED)) {
-        free(address);
+        sim_pinned_free(function, &(range){.start = (uintptr_t)address, .bytes = bytes});
         return NULL;
     }
     sim_count(ACLSIM_LIVE_HOST_ALLOCATIONS, 1);
     return address;
 }
 
-int sim_host_free(void *address)
+int sim_host_free(const char *function, void *address)
 {
-    if (!take((uintptr_t)address, 1)) {
+    range taken;
+    if (!take((uintptr_t)address, 1, &taken)) {
         return 0;
     }
-    free(address);
+    sim_pinned_free(function, &taken);
     sim_count(ACLSIM_LIVE_HOST_ALLOCATIONS, -1);
     return 1;
 }

@@ -18,7 +18,12 @@ typedef enum {
 /* Functions are those whose call this is. NULL when the host has no memory. */
 SIM_EXPORT void *sim_host_allocate(const char *function, size_t bytes);
 /* 0 unless the address came from sim_host_allocate and is live. */
-SIM_EXPORT int sim_host_free(void *address);
+SIM_EXPORT int sim_host_free(const char *function, void *address);
+
+/* Reports what a parameter says to be in memory that was freed lately; 0, and no report, for any other address. Nothing is
+   known of it while memory is not checked. */
+SIM_EXPORT int sim_host_report_freed(const char *function, const char *kind, const char *parameter,
+    const void *address);
 
 /* 0 when a part of the range is known already. */
 SIM_EXPORT int sim_host_register(const char *function, void *address, size_t bytes, sim_host_kind kind);

@@ -6,10 +6,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/arena.h"
 #include "core/checks.h"
+#include "core/wording.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int installed;
@@ -96,6 +98,7 @@ static void report(sim_arena *a, const void *address)
         }
         pthread_rwlock_unlock(&a->lock);
     }
+    sim_wording_polish(l.bytes);
     sim_report_from_signal("host_touch", l.bytes);
 }
 
@@ -122,19 +125,38 @@ static void handle(int signal, siginfo_t *info, void *context)
     pass_on(signal, info, context);
 }
 
+/* With the lock. */
+static int is_own(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
+}
+
+void sim_host_touch_look(void)
+{
+    pthread_mutex_lock(&lock);
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    if (atomic_load(&installed) && !is_own(&now)) {
+        fputs("aclsim: mem: the program has installed a handler of SIGSEGV over the simulator's, which was there first; "
+              "host code that touches device memory ends in that handler, and the allocation is named only if it passes "
+              "the signal on: install it before the libraries are loaded\n",
+            stderr);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 /* A handler that was installed over this one stays, and this one below it: then it only passes on. */
 void sim_host_touch_watch(int is_on)
 {
     pthread_mutex_lock(&lock);
     struct sigaction now;
     sigaction(SIGSEGV, NULL, &now);
-    int is_ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == handle;
     if (is_on && !atomic_load(&installed)) {
         struct sigaction own = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
         previous = now;
         sigaction(SIGSEGV, &own, NULL);
         atomic_store(&installed, 1);
-    } else if (!is_on && is_ours) {
+    } else if (!is_on && is_own(&now)) {
         sigaction(SIGSEGV, &previous, NULL);
         atomic_store(&installed, 0);
     }

@@ -15,6 +15,8 @@ typedef struct {
     sim_origin origin;
     const char *kind;
     char what[64];
+    int is_plural;   /* bytes, more than one */
+    const char *end; /* what gives it back */
 } leak;
 
 typedef struct {
@@ -26,19 +28,20 @@ typedef struct {
 static const struct {
     const char *kind;
     const char *what;
+    const char *end;
 } handles[SIM_KINDS] = {
-    [SIM_CONTEXT] = {"leaked_context", "a context"},
-    [SIM_STREAM] = {"leaked_stream", "a stream"},
-    [SIM_STREAM_CONFIG] = {"leaked_stream_config", "a stream configuration"},
-    [SIM_EVENT] = {"leaked_event", "an event"},
-    [SIM_TENSOR] = {"leaked_tensor", "a tensor"},
-    [SIM_SCALAR] = {"leaked_scalar", "a scalar"},
-    [SIM_INT_ARRAY] = {"leaked_int_array", "an int array"},
-    [SIM_FLOAT_ARRAY] = {"leaked_float_array", "a float array"},
-    [SIM_BOOL_ARRAY] = {"leaked_bool_array", "a bool array"},
-    [SIM_TENSOR_LIST] = {"leaked_tensor_list", "a tensor list"},
-    [SIM_SCALAR_LIST] = {"leaked_scalar_list", "a scalar list"},
-    [SIM_EXECUTOR] = {"leaked_executor", "an executor"},
+    [SIM_CONTEXT] = {"leaked_context", "a context", "aclrtDestroyContext"},
+    [SIM_STREAM] = {"leaked_stream", "a stream", "aclrtDestroyStream"},
+    [SIM_STREAM_CONFIG] = {"leaked_stream_config", "a stream configuration", "aclrtDestroyStreamConfigHandle"},
+    [SIM_EVENT] = {"leaked_event", "an event", "aclrtDestroyEvent"},
+    [SIM_TENSOR] = {"leaked_tensor", "a tensor", "aclDestroyTensor"},
+    [SIM_SCALAR] = {"leaked_scalar", "a scalar", "aclDestroyScalar"},
+    [SIM_INT_ARRAY] = {"leaked_int_array", "an int array", "aclDestroyIntArray"},
+    [SIM_FLOAT_ARRAY] = {"leaked_float_array", "a float array", "aclDestroyFloatArray"},
+    [SIM_BOOL_ARRAY] = {"leaked_bool_array", "a bool array", "aclDestroyBoolArray"},
+    [SIM_TENSOR_LIST] = {"leaked_tensor_list", "a tensor list", "aclDestroyTensorList"},
+    [SIM_SCALAR_LIST] = {"leaked_scalar_list", "a scalar list", "aclDestroyScalarList"},
+    [SIM_EXECUTOR] = {"leaked_executor", "an executor", "its phase 2 or aclDestroyAclOpExecutor"},
 };
 
 /* The next one, to be filled in; NULL when the host has no memory. */
@@ -54,8 +57,7 @@ static leak *add(leaks *all, const char *kind, sim_origin origin)
         all->capacity = capacity;
     }
     leak *next = &all->items[all->count++];
-    next->kind = kind;
-    next->origin = origin;
+    *next = (leak){.kind = kind, .origin = origin};
     return next;
 }
 
@@ -68,6 +70,8 @@ static void add_memory(leaks *all, int32_t device)
         if (l != NULL) {
             snprintf(l->what, sizeof l->what, "%zu bytes of device %d at %p", entries[i].bytes, device,
                 (void *)entries[i].start);
+            l->is_plural = entries[i].bytes != 1;
+            l->end = "aclrtFree";
         }
     }
     free(entries);
@@ -83,6 +87,8 @@ static void add_host_memory(leaks *all)
         if (l != NULL) {
             snprintf(l->what, sizeof l->what, "%s%zu bytes of the host at %p", is_pinned ? "" : "a registration of ",
                 ranges[i].bytes, (void *)ranges[i].start);
+            l->is_plural = is_pinned && ranges[i].bytes != 1;
+            l->end = is_pinned ? "aclrtFreeHost" : "aclrtHostUnregister";
         }
     }
     free(ranges);
@@ -92,7 +98,8 @@ static void add_handle(leaks *all, sim_kind kind, const sim_entry *entry)
 {
     leak *l = entry->origin.function == NULL ? NULL : add(all, handles[kind].kind, entry->origin);
     if (l != NULL) {
-        snprintf(l->what, sizeof l->what, "%s, %p", handles[kind].what, entry->handle);
+        snprintf(l->what, sizeof l->what, "%s, %p,", handles[kind].what, entry->handle);
+        l->end = handles[kind].end;
     }
 }
 
@@ -161,7 +168,9 @@ static void report(leaks *all, const char *function)
     for (size_t i = 0; i < all->count; ++i) {
         char origin[SIM_ORIGIN_BYTES];
         sim_origin_describe(&all->items[i].origin, origin);
-        sim_report(SIM_CHECK_LEAK, all->items[i].kind, function, "%s is still there: %s", all->items[i].what, origin);
+        const leak *l = &all->items[i];
+        sim_report(SIM_CHECK_LEAK, l->kind, function, "%s %s still there: %s; call %s before %s", l->what,
+            l->is_plural ? "are" : "is", origin, l->end, function);
     }
     free(all->items);
 }

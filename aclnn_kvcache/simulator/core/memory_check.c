@@ -2,6 +2,7 @@
 #include "core/memory_check.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/arena.h"
 #include "core/checks.h"
@@ -87,7 +88,7 @@ void sim_memory_describe(const void *address, char text[SIM_PLACE_BYTES])
     }
     snprintf(text, SIM_PLACE_BYTES, "%s the %zu bytes at %p (%s)%s%s%s", where, b->asked, (void *)b->start, origin,
         b->freed_by == NULL ? "" : ", which ", b->freed_by == NULL ? "" : b->freed_by,
-        b->freed_by == NULL ? "" : " freed");
+        b->freed_by == NULL ? "" : " freed: free memory once, behind the last work on it");
 }
 
 size_t sim_memory_check(const char *function, const char *parameter, const void *address, size_t bytes,
@@ -97,10 +98,12 @@ size_t sim_memory_check(const char *function, const char *parameter, const void 
     if (inside < bytes) {
         const char *outside = (const char *)address + inside;
         char where[SIM_PLACE_BYTES];
+        const char *kind = sim_memory_kind(outside, access);
+        const int is_freed = strncmp(kind, "out_", 4) != 0;
         sim_memory_describe(outside, where);
-        sim_report(SIM_CHECK_MEM, sim_memory_kind(outside, access), function,
-            "%s is %p with %zu bytes to %s, but %p is %s", parameter, address, bytes,
-            access == SIM_READ ? "read" : "write", (const void *)outside, where);
+        sim_report(SIM_CHECK_MEM, kind, function, "%s is %p with %zu bytes to %s, but %p is %s%s", parameter, address,
+            bytes, access == SIM_READ ? "read" : "write", (const void *)outside, where,
+            is_freed ? "" : "; stay inside what was asked for");
     }
     return inside;
 }
@@ -112,5 +115,6 @@ void sim_memory_report_free(const char *function, const void *address)
     const char *kind = !is_inside ? "invalid_free" : p.block.freed_by != NULL ? "double_free" : "inner_free";
     char where[SIM_PLACE_BYTES];
     sim_memory_describe(address, where);
-    sim_report(SIM_CHECK_MEM, kind, function, "devPtr is %p, which cannot be freed: it is %s", address, where);
+    sim_report(SIM_CHECK_MEM, kind, function, "devPtr is %p, which cannot be freed: it is %s%s", address, where,
+        strcmp(kind, "double_free") == 0 ? "" : "; pass the address that the allocation gave");
 }

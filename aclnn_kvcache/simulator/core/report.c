@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/message.h"
+#include "core/wording.h"
 
 typedef struct {
     aclError status;
@@ -67,6 +68,7 @@ static void fail(const family *row, aclError status, const char *function, const
 {
     char text[512];
     vsnprintf(text, sizeof text, format, values);
+    sim_wording_polish(text);
     if (row->solution == NULL) {
         sim_message(row->code, row->title, "%s failed with %d: %s.", function, status, text);
     } else {

@@ -5,21 +5,18 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/checks.h"
 #include "core/counters.h"
-#include "core/exception.h"
 #include "core/message.h"
 #include "core/monitor.h"
 #include "core/origin.h"
 #include "core/report.h"
 #include "core/schedule.h"
+#include "core/waits.h"
 
 static _Thread_local int on_worker;
-
-#define DETAIL_LINES 8
 
 sim_stream *sim_stream_new(void)
 {
@@ -50,33 +47,6 @@ void sim_stream_release(sim_stream *stream)
         free(stream->fault.detail);
         sim_order_close(stream->agent);
         free(stream);
-    }
-}
-
-/* Called without the lock; the caller's mutex orders what follows. The first fault of several is the one reported. */
-static void take_fault(sim_stream *stream, const sim_job *job, aclError code)
-{
-    const char *said = sim_message_take();
-    char *detail = said == NULL ? NULL : strdup(said);
-    pthread_mutex_lock(&stream->mutex);
-    if (stream->fault.code == ACL_SUCCESS) {
-        stream->fault.code = code;
-        stream->fault.task = job->task.name;
-        stream->fault.detail = detail;
-        detail = NULL;
-    }
-    stream->stopped = stream->stop_on_failure;
-    pthread_mutex_unlock(&stream->mutex);
-    free(detail);
-    if (job->is_kernel) {
-        aclrtExceptionInfo info = {
-            .task_id = job->id,
-            .stream_id = (uint32_t)stream->id,
-            .thread_id = job->thread_id,
-            .device_id = (uint32_t)stream->device,
-            .error_code = (uint32_t)code,
-        };
-        sim_exception_raise(&info);
     }
 }
 
@@ -111,7 +81,7 @@ static void run_next(sim_stream *stream)
     sim_order_begin(job->call);
     aclError code = run ? run_task(stream, job) : ACL_SUCCESS;
     if (code != ACL_SUCCESS) {
-        take_fault(stream, job, code);
+        sim_stream_take_fault(stream, job, code);
     }
     sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
@@ -167,6 +137,7 @@ static aclError append(sim_stream *stream, sim_job *job)
         return ACL_ERROR_RT_INVALID_HANDLE;
     }
     if (stream->stopped) {
+        stream->fault.is_heard = 1;
         return stream->fault.code;
     }
     if (!stream->started && !start_worker(stream)) {
@@ -250,30 +221,10 @@ aclError sim_stream_submit(sim_stream *stream, sim_task task, int is_kernel)
     return ACL_SUCCESS;
 }
 
-aclError sim_stream_check(const char *function, sim_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    aclError code = stream->stopped ? stream->fault.code : ACL_SUCCESS;
-    pthread_mutex_unlock(&stream->mutex);
-    if (code != ACL_SUCCESS) {
-        return sim_fail(code, function, "stream %d stopped on a failure of %s", stream->id, stream->fault.task);
-    }
-    return ACL_SUCCESS;
-}
-
-int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
+/* With the lock; 0 when time ran out. */
+static int await(sim_stream *stream, uint64_t target, const struct timespec *deadline)
 {
     int expired = 0;
-    pthread_mutex_lock(&stream->mutex);
-    uint64_t target = stream->submitted;
-    if (stream->completed >= target) {
-        pthread_mutex_unlock(&stream->mutex);
-        sim_order_host_after(stream->agent);
-        return 1;
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    sim_schedule_begin_wait();
-    pthread_mutex_lock(&stream->mutex);
     while (stream->completed < target && !expired) {
         if (deadline == NULL) {
             pthread_cond_wait(&stream->progress, &stream->mutex);
@@ -281,46 +232,41 @@ int sim_stream_wait(sim_stream *stream, const struct timespec *deadline)
             expired = pthread_cond_timedwait(&stream->progress, &stream->mutex, deadline) == ETIMEDOUT;
         }
     }
-    expired = stream->completed < target;
-    pthread_mutex_unlock(&stream->mutex);
-    sim_schedule_end_wait();
-    if (!expired) {
-        sim_order_host_after(stream->agent);
-    }
-    return !expired;
+    return stream->completed >= target;
 }
 
-/* The newest messages of the worker, a line each. */
-static void trace_detail(char *detail)
+static int await_patiently(const char *function, sim_stream *stream, uint64_t target, const struct timespec *deadline)
 {
-    for (int lines = 0; detail != NULL && lines < DETAIL_LINES;) {
-        const char *line = strsep(&detail, "\n");
-        line += strspn(line, " ");
-        if (*line == '[') { /* which a message begins with, and no other line does */
-            sim_message_trace("%s", line);
-            ++lines;
-        }
+    const struct timespec patience = sim_waits_patience(deadline);
+    pthread_mutex_lock(&stream->mutex);
+    int done = await(stream, target, &patience);
+    if (!done) {
+        pthread_mutex_unlock(&stream->mutex);
+        sim_monitor_lock();
+        sim_waits_report(function, stream);
+        sim_monitor_unlock();
+        pthread_mutex_lock(&stream->mutex);
+        done = await(stream, target, deadline);
     }
+    pthread_mutex_unlock(&stream->mutex);
+    return done;
 }
 
-/* In the default mode a fault is told once; a stream that stopped tells it for ever. */
-aclError sim_stream_report_fault(const char *function, sim_stream *stream)
+int sim_stream_wait(const char *function, sim_stream *stream, const struct timespec *deadline)
 {
     pthread_mutex_lock(&stream->mutex);
-    aclError code = stream->fault.code;
-    const char *task = stream->fault.task;
-    char *detail = stream->fault.detail;
-    stream->fault.detail = NULL;
-    if (!stream->stopped) {
-        stream->fault.code = ACL_SUCCESS;
-    }
+    const uint64_t target = stream->submitted;
+    int done = stream->completed >= target;
     pthread_mutex_unlock(&stream->mutex);
-    if (code != ACL_SUCCESS) {
-        sim_fail(code, function, "%s on stream %d of device %d failed", task, stream->id, stream->device);
-        trace_detail(detail);
+    if (!done) {
+        sim_schedule_begin_wait();
+        done = await_patiently(function, stream, target, deadline);
+        sim_schedule_end_wait();
     }
-    free(detail);
-    return code;
+    if (done) {
+        sim_order_host_after(stream->agent);
+    }
+    return done;
 }
 
 int sim_stream_idle(sim_stream *stream)
@@ -342,7 +288,7 @@ void sim_stream_stop_on_failure(sim_stream *stream, int stop)
     pthread_mutex_unlock(&stream->mutex);
 }
 
-void sim_stream_close(sim_stream *stream, int drop_work)
+void sim_stream_close(const char *function, sim_stream *stream, int drop_work)
 {
     pthread_mutex_lock(&stream->mutex);
     stream->closing = 1;
@@ -356,12 +302,14 @@ void sim_stream_close(sim_stream *stream, int drop_work)
         sim_monitor_lock();
         sim_monitor_wake_and_unlock();
     }
+    if (!drop_work) {
+        sim_stream_wait(function, stream, NULL);
+    }
     if (started) {
-        sim_schedule_begin_wait();
         pthread_join(stream->worker, NULL);
-        sim_schedule_end_wait();
     }
     sim_order_host_after(stream->agent);
+    sim_stream_report_unheard(function, stream);
 }
 
 const atomic_int *sim_stream_dropped(const sim_stream *stream)

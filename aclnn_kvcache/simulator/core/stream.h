@@ -75,6 +75,10 @@ SIM_EXPORT aclError sim_stream_destroy(const char *function, aclrtStream handle,
 /* Ends all streams of a context, after their work or dropping it. */
 void sim_streams_close(const char *function, const void *context, int drop_work);
 
+/* The function ends the use of all streams, which go on: reports, by this kind, work that nobody waited for, and faults
+   that nobody was told of. */
+SIM_EXPORT void sim_streams_report_end(const char *function, const char *kind);
+
 /* On the worker: waits for what only a later call can bring, as long as that is so, looked at with the monitor's lock.
    Non-zero when the deadline passed. */
 int sim_stream_wait_while(sim_stream *stream, int (*must_wait)(const void *arg), const void *arg,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream is made of; for stream.c and stream_registry.c only. */
+/* What a stream is made of; for stream.c, stream_fault.c and stream_registry.c only. */
 #ifndef ACLSIM_CORE_STREAM_OBJECT_H_
 #define ACLSIM_CORE_STREAM_OBJECT_H_
 
@@ -48,6 +48,7 @@ struct sim_stream {
     struct {
         aclError code;
         const char *task;
+        int is_heard; /* a call answered with it */
         char *detail; /* what the worker's message said */
     } fault;
 };
@@ -55,11 +56,17 @@ struct sim_stream {
 sim_stream *sim_stream_new(void);
 
 /* Whether the work queued so far was done before the deadline; NULL is none. */
-int sim_stream_wait(sim_stream *stream, const struct timespec *deadline);
+int sim_stream_wait(const char *function, sim_stream *stream, const struct timespec *deadline);
+
+/* On the worker, without the lock: the job failed. */
+void sim_stream_take_fault(sim_stream *stream, const sim_job *job, aclError code);
 
 aclError sim_stream_report_fault(const char *function, sim_stream *stream);
 
+/* Reports a fault that no call has answered with; it counts as told then. */
+void sim_stream_report_unheard(const char *function, sim_stream *stream);
+
 /* Ends the worker, after the queued work or dropping it. */
-void sim_stream_close(sim_stream *stream, int drop_work);
+void sim_stream_close(const char *function, sim_stream *stream, int drop_work);
 
 #endif

@@ -21,15 +21,15 @@ static atomic_int live[SIM_MOST_DEVICES];
 static atomic_int next_id[SIM_MOST_DEVICES];
 
 /* Ending a stream waits for its work, but the program is to do that before. Who drops the work knows of it. */
-static void report_work(const char *function, const sim_stream *stream)
+static void report_work(const char *function, const char *kind, const sim_stream *stream)
 {
-    sim_in_flight_end(function, "destroyed_in_flight", stream, 1, "stream %d of device %d", stream->id,
+    sim_in_flight_end(function, kind, stream, 1, "stream %d of device %d", stream->id,
         stream->device);
 }
 
-static void retire(sim_stream *stream, int drop_work)
+static void retire(const char *function, sim_stream *stream, int drop_work)
 {
-    sim_stream_close(stream, drop_work);
+    sim_stream_close(function, stream, drop_work);
     atomic_fetch_sub(&live[stream->device], 1);
     if (!stream->is_default) {
         sim_count(ACLSIM_LIVE_STREAMS, -1);
@@ -108,8 +108,9 @@ aclError sim_stream_acquire(const char *function, aclrtStream handle, sim_stream
     }
     if (scope == SIM_OWN_CONTEXT && found->context != own) {
         sim_report(SIM_CHECK_API, "stream_of_another_context", function,
-            "stream %d of device %d belongs to context %p, and this thread's is %p", found->id, found->device,
-            found->context, own);
+            "stream %d of device %d belongs to context %p, and this thread's is %p: make the stream's current first, by "
+            "aclrtSetCurrentContext",
+            found->id, found->device, found->context, own);
         sim_fail(ACL_ERROR_RT_STREAM_CONTEXT, function, "stream %d of device %d belongs to context %p; current is %p",
             found->id, found->device, found->context, own);
         sim_stream_release(found);
@@ -146,9 +147,9 @@ aclError sim_stream_destroy(const char *function, aclrtStream handle, int drop_w
         code = sim_fail(ACL_ERROR_RT_INVALID_HANDLE, function, "another thread destroyed stream %p", handle);
     } else {
         if (!drop_work) {
-            report_work(function, stream);
+            report_work(function, "destroyed_in_flight", stream);
         }
-        retire(stream, drop_work);
+        retire(function, stream, drop_work);
     }
     sim_stream_release(stream);
     return code;
@@ -162,10 +163,23 @@ void sim_streams_close(const char *function, const void *context, int drop_work)
         sim_stream *stream = streams[i].object;
         if (stream->context == context && sim_handle_remove(SIM_STREAM, streams[i].handle, function) != NULL) {
             if (!drop_work) {
-                report_work(function, stream);
+                report_work(function, "destroyed_in_flight", stream);
             }
-            retire(stream, drop_work);
+            retire(function, stream, drop_work);
         }
+        sim_stream_release(stream);
+    }
+    free(streams);
+}
+
+void sim_streams_report_end(const char *function, const char *kind)
+{
+    sim_entry *streams;
+    size_t count = sim_handle_collect(SIM_STREAM, sim_stream_retain, &streams);
+    for (size_t i = 0; i < count; ++i) {
+        sim_stream *stream = streams[i].object;
+        sim_stream_report_unheard(function, stream);
+        report_work(function, kind, stream);
         sim_stream_release(stream);
     }
     free(streams);
@@ -182,7 +196,7 @@ aclError sim_stream_synchronize(const char *function, sim_stream *stream, int32_
         return ACL_SUCCESS;
     }
     struct timespec deadline = sim_deadline(milliseconds);
-    if (!sim_stream_wait(stream, milliseconds < 0 ? NULL : &deadline)) {
+    if (!sim_stream_wait(function, stream, milliseconds < 0 ? NULL : &deadline)) {
         return expired(function, milliseconds);
     }
     return sim_stream_report_fault(function, stream);
@@ -198,7 +212,7 @@ aclError sim_streams_synchronize(const char *function, int32_t device, int32_t m
         sim_stream *stream = streams[i].object;
         int waited_for = stream->device == device && (stream->flags & NOT_SYNCHRONISED) == 0;
         if (code == ACL_SUCCESS && waited_for) {
-            code = sim_stream_wait(stream, milliseconds < 0 ? NULL : &deadline) ? ACL_SUCCESS
+            code = sim_stream_wait(function, stream, milliseconds < 0 ? NULL : &deadline) ? ACL_SUCCESS
                                                                                 : expired(function, milliseconds);
         }
     }

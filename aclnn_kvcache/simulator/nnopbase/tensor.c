@@ -86,7 +86,7 @@ SIM_EXPORT aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDims
     }
     if (viewDimsNum > SIM_MAX_RANK || storageDimsNum > SIM_MAX_RANK) {
         sim_report(SIM_CHECK_API, "too_many_dimensions", __func__,
-                   "more than %u extents; the later ones are undefined", SIM_MAX_RANK);
+                   "more than %u extents; the later ones are undefined: pass at most %u", SIM_MAX_RANK, SIM_MAX_RANK);
     }
     set_view(tensor, viewDims, viewDimsNum);
     set_storage(tensor, storageDims, storageDimsNum);

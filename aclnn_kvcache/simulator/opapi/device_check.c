@@ -144,6 +144,6 @@ void device_check_written(const op_operand_place *of, uint64_t address, uint64_t
     describe_index(of, (address + written - of->start) / of->item_bytes, index);
     sim_memory_describe((const char *)place + written, where);
     sim_report(SIM_CHECK_INIT, "uninitialised_read", of->kernel,
-               "%selement %s of tensor %s%s was never written; it is %s", token, index, of->name,
+               "%selement %s of tensor %s%s was never written; it is %s: queue what writes it first", token, index, of->name,
                of->is_copy ? " (its copy in the workspace)" : "", where);
 }

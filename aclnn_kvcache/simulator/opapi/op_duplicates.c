@@ -79,7 +79,8 @@ void report_duplicates(const char *function, const int64_t *slots, uint64_t toke
     for (uint64_t i = 1; i < tokens; i++) {
         if (targets[i].slot != ignored && targets[i].slot == targets[i - 1].slot) {
             sim_report(SIM_CHECK_RACE, "duplicate_slot", function,
-                       "tokens %llu and %llu share slot %lld; which one it keeps is undefined",
+                       "tokens %llu and %llu share slot %lld; which one it keeps is undefined: give each token a slot of its "
+                       "own",
                        (unsigned long long)targets[i - 1].token, (unsigned long long)targets[i].token,
                        (long long)targets[i].slot);
             break;

@@ -45,7 +45,12 @@ static aclError run_launch(void *arg)
     if (sim_checking(SIM_CHECK_INIT)) {
         taint_workspace(launch);
     }
-    return launch->plan->kernel->run(launch);
+    const aclError fault = launch->plan->kernel->run(launch);
+    if (fault != ACL_SUCCESS && !sim_checking(SIM_CHECK_MEM)) {
+        sim_message("off", "Simulator_Check_mem", "%s: ACLSIM_CHECK=mem, or aclsim_set_checks(\"mem\"), tells which access "
+                    "it was", launch->plan->kernel->name);
+    }
+    return fault;
 }
 
 static void release_launch(void *arg)
@@ -66,7 +71,8 @@ static void report_destroyed(const char *function, const op_executor *executor, 
                                                                           : "reads freed memory";
 
     sim_report(SIM_CHECK_API, "tensor_destroyed_between_phases", function,
-               "tensor %s, %p, was destroyed between phase 1 and phase 2; CANN launches all the same and %s",
+               "tensor %s, %p, was destroyed between phase 1 and phase 2; CANN launches all the same and %s: destroy "
+               "tensors behind phase 2",
                executor->plan->kernel->tensor_names[index], handle, consequence);
 }
 
@@ -180,7 +186,7 @@ aclnnStatus op_run(const char *function, void *workspace, uint64_t workspace_siz
     }
     if (object->plan->kernel != NULL && strcmp(object->plan->kernel->name, function) != 0) {
         sim_report(SIM_CHECK_API, "executor_of_another_operator", function,
-                   "the executor is one of %s, which is what runs", object->plan->kernel->name);
+                   "the executor is one of %s, which is what runs: pass it to that phase 2", object->plan->kernel->name);
     }
     const aclnnStatus status = launch_executor(function, object, executor, workspace, workspace_size, stream);
     if (object->shared.repeatable) {

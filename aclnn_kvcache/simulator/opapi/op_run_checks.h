@@ -8,7 +8,7 @@
 /* Whether the workspace is as large as it says and as phase 1 wants, and device memory. */
 void op_check_workspace(const char *function, const void *workspace, uint64_t given, uint64_t wanted);
 
-/* Whether the current device reaches the memory of the tensors. */
+/* Whether the memory of the tensors is aligned, and the current device reaches it. */
 void op_check_operands(const char *function, const op_launch *launch);
 
 #endif

@@ -2,6 +2,7 @@
 /* The ends of every first phase: what comes in, and the executor that goes out. */
 #include <string.h>
 
+#include "core/checks.h"
 #include "core/handle.h"
 #include "core/message.h"
 #include "opapi/op_executor.h"
@@ -44,6 +45,17 @@ static void infer_shape(const void *handle, uint64_t rank, const int64_t *dims)
     }
 }
 
+/* The kernel writes its outputs as if they were dense (observed.md, Not checked). */
+static void report_strides(qkv_tensor output, const sim_tensor *given)
+{
+    if (!qkv_is_private(given) && !op_tensor_is_empty(given) && !op_tensor_is_contiguous(given)) {
+        sim_report(SIM_CHECK_API, "strides_ignored", QKV_NAME "GetWorkspaceSize",
+                   "tensor %s has gaps between its elements or another order, and the kernel writes it as if it were "
+                   "dense: pass a dense one, and copy from there",
+                   qkv_names[output]);
+    }
+}
+
 void qkv_infer_outputs(const void *const handles[QKV_TENSORS], const sim_tensor *tensors[QKV_TENSORS],
                        const qkv_attributes *attributes, sim_tensor as_given[2])
 {
@@ -58,6 +70,7 @@ void qkv_infer_outputs(const void *const handles[QKV_TENSORS], const sim_tensor 
         const qkv_tensor output = i == 0 ? Q_OUT : Q_SCALE;
         if (tensors[output] != NULL) {
             as_given[i] = *tensors[output];
+            report_strides(output, &as_given[i]);
             tensors[output] = &as_given[i];
         }
     }

@@ -64,8 +64,10 @@ static void report_slots(const qkv_work *work)
     for (uint64_t t = 0; t < work->tokens; t++) {
         if ((uint64_t)work->slots[t] >= limit) {
             sim_report(SIM_CHECK_API, "slot_out_of_range", QKV_NAME,
-                       "slot %lld of token %llu is outside the %llu slots of the caches", (long long)work->slots[t],
-                       (unsigned long long)t, (unsigned long long)limit);
+                       "slot %lld of token %llu is outside the %llu slots of the caches; the kernel skips none: pass "
+                       "slots from 0 to %lld",
+                       (long long)work->slots[t], (unsigned long long)t, (unsigned long long)limit,
+                       (long long)limit - 1);
             break;
         }
     }
@@ -119,10 +121,54 @@ static void report_positions(const qkv_work *work)
     for (uint64_t i = 0; i < work->tokens * POSITION_AXES; i++) {
         if (work->positions[i] >= rows) {
             sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
-                       "position %lld of token %llu is outside the %llu rows of cosSin",
+                       "position %lld of token %llu is outside the %llu rows of cosSin, 0 to %lld: pass a table with a row "
+                       "for each position, or other positions",
                        (long long)work->positions[i], (unsigned long long)(i / POSITION_AXES),
-                       (unsigned long long)rows);
+                       (unsigned long long)rows, (long long)rows - 1);
             break;
+        }
+    }
+}
+
+/* An entry as it stands there; looking at it is no access of the kernel's. */
+static int64_t stored(vector values, uint64_t index)
+{
+    int32_t value;
+
+    memcpy(&value, values.bytes + index * sizeof value, sizeof value);
+    return value;
+}
+
+/* Whether all batches are ranges of tokens, one behind the other; reports the first that is none. */
+static bool have_good_starts(uint64_t tokens, vector starts)
+{
+    for (uint64_t i = 0; i + 1 < starts.count; i++) {
+        const int64_t start = stored(starts, i);
+        const int64_t end = stored(starts, i + 1);
+        if (start < 0 || end < start || (uint64_t)end > tokens) {
+            sim_report(SIM_CHECK_API, "batch_out_of_range", QKV_NAME,
+                       "queryStartLoc has batch %llu begin at token %lld and end before %lld, of %llu tokens; positions "
+                       "come out wrong: pass starts from 0 to %llu that never fall",
+                       (unsigned long long)i, (long long)start, (long long)end, (unsigned long long)tokens,
+                       (unsigned long long)tokens);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A negative length gives positions that are reported. */
+static void report_lengths(vector starts, vector lengths)
+{
+    for (uint64_t i = 0; i < lengths.count && i + 1 < starts.count; i++) {
+        const int64_t count = stored(starts, i + 1) - stored(starts, i);
+        const int64_t length = stored(lengths, i);
+        if (length >= 0 && length < count) {
+            sim_report(SIM_CHECK_API, "length_below_tokens", QKV_NAME,
+                       "seqLens has %lld for batch %llu, which has %lld tokens in this call; the kernel takes it for one "
+                       "without history: count history and tokens",
+                       (long long)length, (unsigned long long)i, (long long)count);
+            return;
         }
     }
 }
@@ -161,6 +207,9 @@ bool qkv_read_positions(qkv_work *work)
     if (are_given) {
         copy_positions(work, first);
     } else {
+        if (sim_checking(SIM_CHECK_API) && have_good_starts(work->tokens, first)) {
+            report_lengths(first, second);
+        }
         derive_positions(work, first, second);
     }
     report_positions(work);

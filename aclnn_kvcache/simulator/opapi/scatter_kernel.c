@@ -61,7 +61,7 @@ static void report_wrap(const row_place *to, uint64_t mask, uint64_t token)
     if ((to->offset & mask) != to->offset) {
         sim_report(SIM_CHECK_MEM, "wrapped_offset", SCATTER_NAME,
                    "token %llu: element %llu of tensor %s is beyond the kernel's 32 bits, which leave element %llu: that "
-                   "one is overwritten",
+                   "one is overwritten; split caches that are this large",
                    (unsigned long long)token, (unsigned long long)to->offset, to->of->name,
                    (unsigned long long)(to->offset & mask));
     }
@@ -217,7 +217,8 @@ static aclError run(const op_launch *launch)
 
     if (limit != cache_slots) {
         sim_report(SIM_CHECK_MEM, "wrapped_limit", SCATTER_NAME,
-                   "the caches have %llu slots, of which the kernel's 32 bits leave %llu: the others are skipped",
+                   "the caches have %llu slots, of which the kernel's 32 bits leave %llu: the others are skipped; split "
+                   "caches that are this large",
                    (unsigned long long)cache_slots, (unsigned long long)limit);
     }
     work.blocks = (uint64_t)cache[0];

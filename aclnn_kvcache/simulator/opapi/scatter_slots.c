@@ -34,7 +34,8 @@ static void report_alias(uint64_t token, int64_t slot, int64_t effective)
 {
     if (effective != SLOT_SKIPPED && effective != slot) {
         sim_report(SIM_CHECK_MEM, "wrapped_slot", SCATTER_NAME,
-                   "token %llu has slot %lld, of which the kernel's 32 bits leave slot %lld: that one is overwritten",
+                   "token %llu has slot %lld, of which the kernel's 32 bits leave slot %lld: that one is overwritten; "
+                   "pass -1 for a token to skip",
                    (unsigned long long)token, (long long)slot, (long long)effective);
     }
 }

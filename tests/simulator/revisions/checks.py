@@ -21,6 +21,7 @@ PHASE_1 = f"{QKV}GetWorkspaceSize"
 SCENES = ["rope", "mrope", *(["mx"] if calls.REVISION == "c" else [])]
 WITH_POSITIONS = SCENES[1:]
 INPUTS = [(s, n) for s in SCENES for n in calls.NAMES if n not in (*calls.ABSENT[s], *qkv_calls.RESULTS)]
+TABLE = "pass a table with a row for each position, or other positions"
 TOKENS = {"qkv": "token 0 (slot 0): ", "cosSin": "token 0 (position 0): "}
 """Inputs of which a row is read when its token's turn comes."""
 
@@ -67,7 +68,10 @@ class TestSlots:
         assert call.run() == 0
         bad, *strays = reports.take()
         assert (bad["check"], bad["kind"], bad["function"]) == ("api", "slot_out_of_range", QKV)
-        assert bad["text"] == f"slot {slot} of token 1 is outside the 8 slots of the caches"
+        assert bad["text"] == (
+            f"slot {slot} of token 1 is outside the 8 slots of the caches; the kernel skips none: pass slots from 0 to "
+            "7"
+        )
         assert [(r["check"], r["kind"], r["function"]) for r in strays] == [("mem", "out_of_bounds_write", QKV)] * 3
         for report, name in zip(strays, ("kCacheRef", "kScaleCacheRef", "vCacheRef"), strict=True):
             base, array = places[name]
@@ -94,7 +98,41 @@ class TestSlots:
         assert calls.Call(device, scene, slots=(5, 0, 5)).run() == 0
         (found,) = reports.take()
         assert (found["check"], found["kind"], found["function"]) == ("race", "duplicate_slot", QKV)
-        assert found["text"] == "tokens 0 and 2 share slot 5; which one it keeps is undefined"
+        assert found["text"] == (
+            "tokens 0 and 2 share slot 5; which one it keeps is undefined: give each token a slot of its own"
+        )
+
+
+@pytest.mark.parametrize(
+    ("starts", "lengths", "kind"),
+    [
+        ((0, 4), (4,), "batch_out_of_range"),
+        ((2, 1), (3,), "batch_out_of_range"),
+        ((-1, 3), (4,), "batch_out_of_range"),
+        ((0, 3), (2,), "length_below_tokens"),
+        ((0, 3), (3,), None),
+        ((0, 2), (9,), None),
+    ],
+)
+def test_batches(device: Any, reports: Any, starts: Sequence[int], lengths: Sequence[int], kind: str | None) -> None:
+    call = calls.Call(device, "rope")
+    call.arrays["queryStartLoc"][:] = starts
+    call.arrays["seqLens"][:] = lengths
+    assert call.run() == 0
+    assert reports.kinds() == ([] if kind is None else [f"api:{kind}"])
+
+
+@every_scene
+@pytest.mark.parametrize("gap", [0, 64])
+def test_strides_of_outputs(device: Any, reports: Any, scene: str, gap: int) -> None:
+    call = calls.Call(device, scene).prepare()
+    array = call.arrays["qOut"]
+    tokens, heads, channels = array.shape
+    strides = (heads * (channels + gap), channels + gap, 1)
+    call.view("qOut", np.zeros(tokens * strides[0], array.dtype), strides)
+    assert call.run() == 0
+    found = [(r["check"], r["kind"], r["function"]) for r in reports.take()]
+    assert found == ([("api", "strides_ignored", PHASE_1)] if gap else [])
 
 
 @pytest.mark.parametrize("scene", WITH_POSITIONS)
@@ -109,7 +147,7 @@ class TestPositions:
         bad = next(position for position in positions if position != 0)
         position, stray = reports.take()
         assert (position["check"], position["kind"]) == ("api", "position_out_of_range")
-        assert position["text"] == f"position {bad} of token 1 is outside the 16 rows of cosSin"
+        assert position["text"] == f"position {bad} of token 1 is outside the 16 rows of cosSin, 0 to 15: " + TABLE
         assert (stray["check"], stray["kind"], stray["function"]) == ("mem", "out_of_bounds_read", QKV)
         assert stray["text"].startswith(f"token 1 (position {bad}): a read of 512 bytes at ")
         assert "not all inside tensor cosSin" in stray["text"]
@@ -124,7 +162,7 @@ class TestPositions:
         call.view("cosSin", np.ones((18, 128), np.float32), (128, 1))
         assert call.run() == 0
         position, *strays = reports.take()
-        assert position["text"] == "position 16 of token 0 is outside the 16 rows of cosSin"
+        assert position["text"] == "position 16 of token 0 is outside the 16 rows of cosSin, 0 to 15: " + TABLE
         assert [r["text"].partition(":")[0] for r in strays] == [f"token 0 (position {p})" for p in (16, 17, 16, 17)]
         assert {r["kind"] for r in strays} == {"out_of_bounds_read"}
 
