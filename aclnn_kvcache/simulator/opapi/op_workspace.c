@@ -84,10 +84,12 @@ static sim_span common_range(const op_launch *launch, size_t index, uint64_t byt
 void op_report_workspace_overlaps(const char *function, const op_launch *launch)
 {
     const op_plan *plan = launch->plan;
+    const uint64_t bytes =
+        sim_checking(SIM_CHECK_API) ? sim_memory_inside(launch->workspace, plan->workspace_bytes) : 0;
 
-    for (size_t i = 0; sim_checking(SIM_CHECK_API) && i < plan->tensor_count; i++) {
+    for (size_t i = 0; bytes != 0 && i < plan->tensor_count; i++) {
         const sim_tensor *tensor = &plan->tensors[i];
-        const sim_span common = common_range(launch, i, plan->workspace_bytes);
+        const sim_span common = common_range(launch, i, bytes);
         search s = {tensor, common, op_tensor_item_bytes(tensor), MOST_VIEWS};
         if (s.range.start < s.range.end && meets(&s, 0, op_tensor_start(tensor, launch->bases[i]))) {
             sim_report(SIM_CHECK_API, "workspace_overlaps_tensor", function,
