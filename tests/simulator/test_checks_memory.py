@@ -269,15 +269,28 @@ class TestScatter:
         call.view_at("valueCacheRef", small, 64, (32, 32, 8, 1))
         assert call.run() == 0, "to the device the padding is memory like any other"
         text = only(reports, "out_of_bounds_write", SCATTER)
-        assert text.startswith(f"token 1 (slot 2): a write of 8 bytes at {small + 16:#x} is not all inside tensor ")
-        assert f"is 16 bytes into it, and 0 bytes behind the 16 bytes at {small:#x}" in text
+        assert text.startswith(
+            f"token 1 (slot 2): a write of 8 bytes at {small + 16:#x} is not all inside the memory of "
+        )
+        assert f"is 16 bytes into the tensor, and 0 bytes behind the 16 bytes at {small:#x}" in text
+
+    def test_a_stray_write_is_seen_from_the_memory_of_its_tensor(self, scatter: Any, reports: Any) -> None:
+        """And not from that which happens to be closer."""
+        call = scatter_calls.Call(scatter, tokens=1, heads=1, slots=(1,))
+        small, neighbour = scatter.alloc(16), scatter.alloc(16)
+        step = neighbour - 16 - small
+        call.view_at("valueCacheRef", small, 4 * step, (4 * step, 4 * step, step, 1))
+        assert call.run() == 507035
+        assert f"is {step} bytes into the tensor, and {step - 16} bytes behind the 16 bytes at {small:#x}" in only(
+            reports, "out_of_bounds_write", SCATTER
+        )
 
     def test_the_padding_is_no_place_for_a_row(self, scatter: Any, reports: Any) -> None:
         call = scatter_calls.Call(scatter, tokens=1, heads=1, slots=(2,), blocks=1, block_size=3)
         short = scatter.upload(np.full(20, 0xEE, np.uint8))
         call.view_at("valueCacheRef", short, 24, (24, 24, 8, 1))
         assert call.run() == 0, "to the device it is memory like any other"
-        assert f"{short + 20:#x} is 20 bytes into it, and 0 bytes behind the 20 bytes" in only(
+        assert f"{short + 20:#x} is 20 bytes into the tensor, and 0 bytes behind the 20 bytes" in only(
             reports, "out_of_bounds_write", SCATTER
         )
         assert (scatter.read(short, np.zeros(20, np.uint8)) == 0xEE).all()
@@ -299,7 +312,9 @@ class TestScatter:
         workspace = scatter.alloc(64)
         assert scatter.phase2(executor, size, workspace) == 0
         assert scatter.synchronize() == 507035
-        assert "inside tensor key (its copy in the workspace)" in only(reports, "out_of_bounds_write", SCATTER)
+        assert "inside the memory of tensor key (its copy in the workspace)" in only(
+            reports, "out_of_bounds_write", SCATTER
+        )
 
     @pytest.mark.usefixtures("held")
     def test_a_tensor_freed_while_its_call_is_queued(self, scatter: Any, reports: Any, sim: Any) -> None:
@@ -311,7 +326,11 @@ class TestScatter:
         assert sim.aclrtFree(call.addresses["key"]) == 0
         sim.aclsim_release_streams()
         assert scatter.synchronize() == 507035
-        assert only(reports, "freed_while_queued", SCATTER).endswith(FREED)
+        key = call.addresses["key"]
+        assert only(reports, "freed_while_queued", SCATTER) == (
+            f"token 0 (slot 0): a read of 8 bytes at {key:#x} is one of tensor key, whose memory was freed: {key:#x} "
+            f"is byte 0 of the 16 bytes at {key:#x} (number N, made by aclrtMalloc), {FREED}"
+        )
 
 
 def test_through_a_session(session: kv.Session, reports: Any) -> None:

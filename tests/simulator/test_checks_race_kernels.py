@@ -190,21 +190,32 @@ class TestScatter(Alone):
         assert found["kind"] == "unordered_writes"
         assert f"share 16 bytes in 2 ranges, first the 8 at {address + 8:#x}" in found["text"]
 
-    def test_one_workspace(self, device: Any, streams: Streams, reports: Any) -> None:
-        """A strided key of another last stride is copied into the workspace, which is one stream's at a time."""
+    @both_orders
+    @pytest.mark.parametrize("path", ["dense", "views", "copies"])
+    def test_one_workspace(self, device: Any, streams: Streams, reports: Any, first: str, path: str) -> None:
+        """It is one stream's at a time, whether the call copies views into it or not."""
         a, b = calls.Call(device), calls.Call(device)
         for call in (a, b):
-            call.view("key", call.key.repeat(2), (32, 16, 2))
+            if path != "dense":
+                step = 2 if path == "copies" else 1
+                call.view("key", call.key.repeat(2), (32, 16, step))
         workspace = device.alloc(calls.WORKSPACE + 512)
-        launch(device, a, workspace)(streams.one)
-        launch(device, b, workspace)(streams.one)
-        streams.let_pass(streams.one)
-        assert reports.take() == []
-        launch(device, a, workspace)(streams.two)
-        streams.let_pass(streams.two)
-        found = races(reports)
-        assert ("race:unordered_writes", f"workspace written {SCATTER}", f"workspace written {SCATTER}") in found
-        assert {name.split()[0] for _, *names in found for name in names} == {"workspace", *calls.CACHES}
+        streams.run(first, launch(device, a, workspace), launch(device, b, workspace))
+        assert races(reports) == both_write("workspace")
+
+    def test_one_workspace_of_one_stream_is_none(self, device: Any, streams: Streams) -> None:
+        a, b = calls.Call(device), calls.Call(device)
+        workspace = device.alloc(calls.WORKSPACE)
+        for call in (a, b):
+            launch(device, call, workspace)(streams.one)
+
+    def test_a_workspace_that_is_filled_meanwhile(self, device: Any, streams: Streams, reports: Any) -> None:
+        workspace = device.alloc(calls.WORKSPACE)
+        fill = streams.fill
+        streams.run("one", launch(device, calls.Call(device), workspace), lambda s: fill(s, at=workspace, size=16))
+        assert races(reports) == [
+            ("race:unordered_writes", "devPtr written aclrtMemsetAsync", f"workspace written {SCATTER}")
+        ]
 
     def test_reading_the_caches_before_a_synchronise(self, device: Any, streams: Streams, reports: Any) -> None:
         call = calls.Call(device)
@@ -269,6 +280,13 @@ class TestQkv(Alone):
     def test_other_slots_are_none(self, device: Any, streams: Streams, first: str) -> None:
         a, b = self.shared(device, (0, 2), (3, 1))
         streams.run(first, launch(device, a), launch(device, b))
+
+    @both_orders
+    def test_one_workspace(self, device: Any, streams: Streams, reports: Any, first: str) -> None:
+        a, b = (qkv_calls.Call(device).prepare() for _ in range(2))
+        workspace = device.alloc(qkv_calls.WORKSPACE)
+        streams.run(first, launch(device, a, workspace), launch(device, b, workspace))
+        assert races(reports) == both_write("workspace", function=QKV)
 
     def test_outputs_are_written(self, device: Any, streams: Streams, reports: Any) -> None:
         a, _ = self.shared(device, (0, 2), (3, 1))

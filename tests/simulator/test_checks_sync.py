@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import scatter_calls
 from runtime_calls import D2H, DEFAULT, H2BUF2D, H2D, Runtime
 from streams import SIZE, Streams
 
@@ -177,6 +178,94 @@ class TestFreeing:
         memory = streams.malloc()
         streams.fill(streams.one)
         streams.end(memory)
+
+
+class TestFreeingWhatWasCopied:
+    """That the copy came too early is found whether the work runs before the copy, before the end of the memory, or
+    never gets there."""
+
+    @pytest.fixture(params=["before the copy", "behind the copy", "behind the end"])
+    def when(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
+    def found(
+        self, streams: Streams, reports: Any, when: str, work: Callable[[int], None], copy: Callable[[int], None]
+    ) -> list[dict[str, Any]]:
+        memory = streams.malloc()
+        go = queue(streams, lambda: work(memory), when == "before the copy")
+        copy(memory)
+        if when == "behind the copy":
+            go()
+            streams.let_pass(streams.one)
+        streams.end(memory)
+        go()
+        streams.let_pass(streams.one)
+        streams.rt.code("aclrtSynchronizeStream", streams.one)
+        streams.rt.message()
+        found = reports.take()
+        assert [r["kind"] for r in found].count("freed_in_flight") == 1
+        late = {"freed_while_queued"} if when == "behind the end" else set()
+        assert {r["kind"] for r in found if r["check"] == "mem"} == late
+        return [r for r in found if r["check"] == "sync" and r["kind"] != "freed_in_flight"]
+
+    def test_results(self, streams: Streams, reports: Any, when: str) -> None:
+        (found,) = self.found(
+            streams,
+            reports,
+            when,
+            lambda memory: streams.fill(streams.one, 64, 64, at=memory),
+            lambda memory: streams.rt.read(memory, SIZE),
+        )
+        assert (found["check"], found["kind"], found["function"]) == ("sync", "read_before_synchronise", "aclrtMemcpy")
+        verb = "to be written" if when == "behind the end" else "written"
+        assert f"aclrtMemcpy on the host, and devPtr, {verb} by aclrtMemsetAsync, call " in found["text"]
+        assert "share 64 bytes in 1 range" in found["text"]
+
+    def test_sources(self, streams: Streams, reports: Any, when: str) -> None:
+        (found,) = self.found(
+            streams,
+            reports,
+            when,
+            lambda memory: streams.copy(streams.one, streams.other, memory),
+            lambda memory: streams.rt.write(memory, bytes(8)),
+        )
+        assert found["kind"] == "write_before_synchronise"
+        assert "share 8 bytes in 1 range" in found["text"]
+
+    def test_what_work_only_reads_is_none(self, streams: Streams, reports: Any, when: str) -> None:
+        work, copy = lambda m: streams.copy(streams.one, streams.other, m), lambda m: streams.rt.read(m, SIZE)
+        assert self.found(streams, reports, when, work, copy) == []
+
+    def test_other_bytes_are_none(self, streams: Streams, reports: Any, when: str) -> None:
+        work, copy = lambda m: streams.fill(streams.one, 64, 64, at=m), lambda m: streams.rt.read(m + 128, 64)
+        assert self.found(streams, reports, when, work, copy) == []
+
+    def test_behind_a_synchronise_is_none(self, streams: Streams) -> None:
+        memory = streams.malloc()
+        streams.fill(streams.one, at=memory)
+        streams.rt.ok("aclrtSynchronizeStream", streams.one)
+        streams.rt.read(memory, SIZE)
+        streams.end(memory)
+
+    @pytest.mark.parametrize("schedule", ["worker", "immediate", "lazy", "random:1", "random:2", "random:3"])
+    def test_caches(self, sim: Any, reports: Any, schedule: str) -> None:
+        """The sources go first, so that the kernel may be stopped by it in front of the caches."""
+        sim.aclsim_set_schedule(schedule.encode())
+        try:
+            device = scatter_calls.Device(sim)
+            call = scatter_calls.Call(device)
+            status, size, executor = device.phase1(call.handles)
+            assert (status, device.phase2(executor, size, device.alloc(size))) == (0, 0)
+            device.read(call.addresses["keyCacheRef"], call.key_cache)
+            for name in ("key", "slotMapping", "keyCacheRef"):
+                device.memory.remove(call.addresses[name])
+                assert sim.aclrtFree(call.addresses[name]) == 0
+            device.synchronize()
+            device.close()
+        finally:
+            sim.aclsim_set_schedule(None)
+        (found,) = [r for r in reports.take() if r["kind"] == "read_before_synchronise"]
+        assert "src, read by aclrtMemcpy on the host, and keyCacheRef, " in found["text"]
 
 
 class TestDestroying:

@@ -113,12 +113,13 @@ int aclsim_set_profile(const char *text);
      mem    device memory: accesses outside of it, after its end or to what was freed, wrong frees, host code that touches
             it; and memory of aclrtMallocHost
      init   reading device memory that was never written
-     race   work on two streams that touches the same bytes with no event or synchronise between; slots shared by tokens
+     race   work on two streams that touches the same bytes, or has the same workspace, with no event or synchronise
+            between; slots shared by tokens, and bytes that rows or tensors of one call share
      sync   results read, and memory or objects ended, before the host waited for the work on them; waits for events that
             were never recorded
-     api    phases in the wrong order, objects that ended or are of another kind, use of what a failed call left, faults
-            that nobody was told of, threads without a device, calls before aclInit or after the end; also where CANN
-            refuses the call
+     api    phases in the wrong order, objects that ended or are of another kind, a workspace that is too small or on a
+            tensor of its call, use of what a failed call left, faults that nobody was told of, threads without a device,
+            calls before aclInit or after the end; also where CANN refuses the call
      leak   what is alive when ACL is finalised; a program that never does is told nothing
 
    NULL and "" are what a process begins with where environment variable ACLSIM_CHECK has nothing: api. Returns 0, or

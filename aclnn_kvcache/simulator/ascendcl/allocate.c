@@ -7,7 +7,6 @@
 #include "core/host_memory.h"
 #include "core/in_flight.h"
 #include "core/memory.h"
-#include "core/race.h"
 #include "core/stream.h"
 #include "core/untouched.h"
 
@@ -117,7 +116,6 @@ SIM_EXPORT aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallo
 static void let_go(const char *function, const void *address, size_t bytes)
 {
     sim_in_flight_end(function, "freed_in_flight", address, bytes, "memory %p", address);
-    sim_race_forget(address, bytes);
 }
 
 static aclError free_device(const char *function, void *address)

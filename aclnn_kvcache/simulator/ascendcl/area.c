@@ -81,10 +81,19 @@ size_t area_allowed(const char *function, const area *a)
     return sim_memory_check(function, a->name, a->address, a->bytes, a->access);
 }
 
+sim_use area_use(const area *a)
+{
+    const uintptr_t start = (uintptr_t)a->address;
+    if (a->place == AREA_PAGEABLE) {
+        return (sim_use){.what = a->name};
+    }
+    return (sim_use){a->name, a->address, {start, start + a->bytes}, a->access == SIM_WRITE};
+}
+
 void area_note(const area *a, size_t offset, size_t bytes)
 {
     if (a->place != AREA_PAGEABLE) {
-        sim_footprint_note(a->name, (const char *)a->address + offset, bytes, a->access == SIM_WRITE);
+        sim_footprint_note(a->name, (const char *)a->address + offset, bytes, a->access == SIM_WRITE ? SIM_WRITES : SIM_READS);
     }
 }
 

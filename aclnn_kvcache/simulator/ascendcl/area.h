@@ -4,6 +4,7 @@
 #define ACLSIM_ASCENDCL_AREA_H_
 
 #include "acl/acl_base_rt.h"
+#include "core/in_flight.h"
 #include "core/memory_check.h"
 
 typedef enum {
@@ -30,6 +31,9 @@ void *area_bytes(const area *a);
 /* How many of its bytes, from the first on, may be touched: with memory checked not those of CANN's padding, which it
    reports, and else all. */
 size_t area_allowed(const char *function, const area *a);
+
+/* What a task that touches it uses: nothing where it is the program's own business. */
+sim_use area_use(const area *a);
 
 /* Tells the checks that these bytes of it were touched, unless they are the program's own business. */
 void area_note(const area *a, size_t offset, size_t bytes);

@@ -124,7 +124,7 @@ static aclError queue(const fill *f, sim_stream *stream)
         return sim_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, f->function, "the host has no memory for a task");
     }
     *kept = *f;
-    const sim_use use = {f->target.name, f->target.address};
+    const sim_use use = area_use(&f->target);
     return sim_stream_submit(stream, (sim_task){f->function, run, free, kept, &use, 1}, 0);
 }
 

@@ -132,7 +132,7 @@ static void report_unwritten(const transfer *t, size_t allowed)
     }
     if (allowed > 0 && sim_shadow_first(t->src.address, t->function)) {
         char where[SIM_PLACE_BYTES];
-        sim_memory_describe(t->src.address, where);
+        sim_memory_describe(t->src.address, t->src.address, where);
         sim_report(SIM_CHECK_INIT, "uninitialised_read", t->function,
             "nothing was ever written to the %zu bytes that are read at %p, which is %s; queue what writes them first",
             t->src.bytes, t->src.address, where);
@@ -219,10 +219,7 @@ static aclError queue(const transfer *t, int stage, sim_stream *stream)
         j->what.src.address = staged;
         j->what.src.place = AREA_PAGEABLE;
     }
-    const sim_use uses[] = {
-        {t->dst.name, j->what.dst.place == AREA_PAGEABLE ? NULL : t->dst.address},
-        {t->src.name, j->what.src.place == AREA_PAGEABLE ? NULL : t->src.address},
-    };
+    const sim_use uses[] = {area_use(&j->what.dst), area_use(&j->what.src)};
     return sim_stream_submit(stream, (sim_task){t->function, run, release, j, uses, 2}, 0);
 }
 

@@ -86,6 +86,11 @@ int sim_call_awaited(const sim_call *call)
     return call->agent == SIM_HOST_AGENT || sim_clock_seen(agents[SIM_HOST_AGENT].clock, call->agent) >= call->at;
 }
 
+int sim_call_ended(const sim_call *call)
+{
+    return agents[call->agent].ended >= call->at && !call->is_cut;
+}
+
 int sim_call_watched(const sim_call *call)
 {
     return call->watch == watch;

@@ -126,7 +126,7 @@ static sim_record *take(sim_record **place, sim_record **spare)
 
 static aclError submit(const char *function, aclError (*run)(void *arg), void (*release)(void *arg), event_task *task)
 {
-    const sim_use use = {"the event", task->event};
+    const sim_use use = {.what = "the event", .thing = task->event};
     const sim_task queued = {function, run, release, task, &use, 1};
     return sim_stream_submit(task->stream, queued, 0);
 }

@@ -35,16 +35,16 @@ static void *grow(void *items, size_t *capacity, size_t bytes)
     return more;
 }
 
-static int is_of(const sim_footprint *footprint, const char *what, int is_write)
+static int is_of(const sim_footprint *footprint, const char *what, sim_touch touch)
 {
-    return footprint->is_write == is_write && (footprint->what == what || strcmp(footprint->what, what) == 0);
+    return footprint->touch == touch && (footprint->what == what || strcmp(footprint->what, what) == 0);
 }
 
-static sim_footprint *find(const char *what, int is_write)
+static sim_footprint *find(const char *what, sim_touch touch)
 {
     for (size_t i = 0; i < collected.count; ++i) {
         const size_t index = (collected.newest + i) % collected.count;
-        if (is_of(&collected.footprints[index], what, is_write)) {
+        if (is_of(&collected.footprints[index], what, touch)) {
             collected.newest = index;
             return &collected.footprints[index];
         }
@@ -57,22 +57,36 @@ static sim_footprint *find(const char *what, int is_write)
         collected.footprints = more;
     }
     collected.newest = collected.count++;
-    collected.footprints[collected.newest] = (sim_footprint){.what = what, .is_write = is_write};
+    collected.footprints[collected.newest] = (sim_footprint){.what = what, .touch = touch};
     return &collected.footprints[collected.newest];
 }
 
-void sim_footprint_note(const char *what, const void *address, size_t bytes, int is_write)
+/* A span begins inside another of the same footprint. */
+static void note_again(sim_footprint *footprint, const sim_span *span, const sim_span *other)
+{
+    const sim_span both = {span->start, span->end < other->end ? span->end : other->end};
+    sim_overlap *again = &footprint->again;
+    if (both.start < both.end) {
+        if (again->ranges++ == 0 || both.start < again->first.start) {
+            again->first = both;
+        }
+        again->bytes += both.end - both.start;
+    }
+}
+
+void sim_footprint_note(const char *what, const void *address, size_t bytes, sim_touch touch)
 {
     if (!collected.is_collecting || bytes == 0) {
         return;
     }
-    sim_footprint *footprint = find(what, is_write);
+    sim_footprint *footprint = find(what, touch);
     if (footprint == NULL) {
         return;
     }
     const sim_span added = {(uintptr_t)address, (uintptr_t)address + bytes};
     sim_span *last = footprint->count == 0 ? NULL : &footprint->spans[footprint->count - 1];
     if (last != NULL && added.start >= last->start && added.start <= last->end) {
+        note_again(footprint, &added, last);
         last->end = added.end > last->end ? added.end : last->end;
         return;
     }
@@ -115,11 +129,21 @@ static void tidy(sim_footprint *footprint)
         const sim_span next = footprint->spans[i];
         if (next.start > last->end) {
             footprint->spans[++kept] = next;
-        } else if (next.end > last->end) {
-            last->end = next.end;
+        } else {
+            note_again(footprint, &next, last);
+            last->end = next.end > last->end ? next.end : last->end;
         }
     }
     footprint->count = kept + 1;
+}
+
+const sim_footprint *sim_footprints(size_t *count)
+{
+    for (size_t i = 0; i < collected.count; ++i) {
+        tidy(&collected.footprints[i]);
+    }
+    *count = collected.count;
+    return collected.footprints;
 }
 
 void sim_footprint_end(sim_call *call)

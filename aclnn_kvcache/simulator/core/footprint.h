@@ -10,22 +10,40 @@ typedef struct {
     uintptr_t end;
 } sim_span;
 
-/* What a call did with one of its operands. Spans are in order and apart from each other once the call has ended. */
+/* Bytes that were touched twice: how many, in how many ranges, and the first of these. */
+typedef struct {
+    size_t bytes;
+    size_t ranges;
+    sim_span first;
+} sim_overlap;
+
+typedef enum {
+    SIM_READS,
+    SIM_WRITES,
+    SIM_READS_FIRST, /* in front of whatever the same call writes there */
+} sim_touch;
+
+/* What a call did with one of its operands. Tidy spans are in order and apart from each other. */
 typedef struct {
     const char *what; /* "keyCacheRef", "dst" */
-    int is_write;
+    sim_touch touch;
     size_t count;
     size_t capacity;
     sim_span *spans;
+    sim_overlap again; /* what it touched more than once; complete when the spans are tidy */
 } sim_footprint;
 
-/* The call of this thread reads or writes these bytes of device memory, or of host memory that the runtime knows. */
-SIM_EXPORT void sim_footprint_note(const char *what, const void *address, size_t bytes, int is_write);
+/* The call of this thread touches these bytes of device memory, or of host memory that the runtime knows. */
+SIM_EXPORT void sim_footprint_note(const char *what, const void *address, size_t bytes, sim_touch touch);
 
 /* Whether anybody wants to know. It stays what it is for as long as the call runs. */
 SIM_EXPORT int sim_footprint_is_wanted(void);
 
-/* For order.c: between them the thread's footprints are collected; at the end they are compared with those of others. */
+/* What the call of this thread has touched so far, tidy. Good until the next note. */
+SIM_EXPORT const sim_footprint *sim_footprints(size_t *count);
+
+/* For order.c: between them the thread's footprints are collected; at the end, which needs its lock, they are compared
+   with those of others. */
 void sim_footprint_begin(void);
 void sim_footprint_end(sim_call *call);
 

@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/memory.h"
+#include "core/race.h"
 
 #define MOST 65536 /* beyond it, new uses are not remembered */
 
@@ -14,6 +16,7 @@
 typedef struct {
     sim_use use;
     sim_call *call;
+    sim_use ahead[2]; /* what calls that may not have ended read of it, and write; no name for nothing */
 } usage;
 
 /* With the lock of order.h. */
@@ -51,26 +54,66 @@ static const void *start_of(const void *thing)
     return sim_memory_find(thing, &start, &bytes) ? start : thing;
 }
 
-static void add(sim_call *call, sim_use use)
+/* With the lock. The usage of the thing by the agent, new or known; NULL when there is no room. */
+static usage *find(const void *thing, size_t agent)
 {
-    use.thing = start_of(use.thing);
     for (size_t i = 0; i < count; ++i) {
-        if (usages[i].use.thing == use.thing && usages[i].call->agent == call->agent) {
-            sim_call_drop(usages[i].call);
-            usages[i] = (usage){use, sim_call_share(call)};
-            return;
+        if (usages[i].use.thing == thing && usages[i].call->agent == agent) {
+            return &usages[i];
         }
     }
     if (count == capacity) {
         const size_t wanted = capacity == 0 ? 64 : 2 * capacity;
         usage *more = wanted > MOST ? NULL : realloc(usages, wanted * sizeof *more);
         if (more == NULL) {
-            return;
+            return NULL;
         }
         usages = more;
         capacity = wanted;
     }
-    usages[count++] = (usage){use, sim_call_share(call)};
+    usages[count] = (usage){.call = NULL};
+    return &usages[count++];
+}
+
+static void look_ahead(sim_use *ahead, const sim_use *use)
+{
+    if (ahead->what == NULL) {
+        *ahead = *use;
+        return;
+    }
+    sim_span *all = &ahead->touches;
+    all->start = use->touches.start < all->start ? use->touches.start : all->start;
+    all->end = use->touches.end > all->end ? use->touches.end : all->end;
+}
+
+static void add(sim_call *call, sim_use use)
+{
+    use.thing = start_of(use.thing);
+    usage *u = find(use.thing, call->agent);
+    if (u == NULL) {
+        return;
+    }
+    if (u->call != NULL) {
+        if (sim_call_ended(u->call)) {
+            memset(u->ahead, 0, sizeof u->ahead);
+        }
+        sim_call_drop(u->call);
+    }
+    u->use = use;
+    u->call = sim_call_share(call);
+    look_ahead(&u->ahead[use.is_written != 0], &use);
+}
+
+/* What the host or another stream did to memory that ends before the call has run: nobody will see the call there. */
+static void foresee(const usage *u)
+{
+    for (int i = 0; i < 2; ++i) {
+        sim_span touches = u->ahead[i].touches;
+        if (touches.start < touches.end && !sim_call_ended(u->call)) {
+            sim_race_foresee(u->call, &(sim_footprint){
+                .what = u->ahead[i].what, .touch = i == 0 ? SIM_READS : SIM_WRITES, .count = 1, .spans = &touches});
+        }
+    }
 }
 
 void sim_in_flight_use(sim_call *call, const sim_use *uses, size_t use_count)
@@ -109,8 +152,10 @@ void sim_in_flight_end(const char *function, const char *kind, const void *thing
                 "may still be using it: synchronise with stream %d first",
                 which, u->use.what, u->call->function, u->call->number, u->call->stream, u->call->device,
                 u->call->stream);
+            foresee(u);
         }
         drop(i);
     }
+    sim_race_forget(thing, bytes);
     sim_order_unlock();
 }

@@ -3,19 +3,22 @@
 #ifndef ACLSIM_CORE_IN_FLIGHT_H_
 #define ACLSIM_CORE_IN_FLIGHT_H_
 
-#include "core/order.h"
+#include "core/footprint.h"
 
 /* Something that a task uses: memory by an address inside it, an object by its own. */
 typedef struct {
     const char *what;
     const void *thing;
+    sim_span touches; /* of memory: the bytes that the task may touch, written or not */
+    int is_written;
 } sim_use;
 
 /* The queued call uses these, from now until it has ended. */
 void sim_in_flight_use(sim_call *call, const sim_use *uses, size_t count);
 
 /* The function ends the object, or the memory of so many bytes: reports each stream whose work may still use it, and
-   forgets the uses. The format says which it is. */
+   what races with work that has yet to run; forgets the uses and all that was touched there. The format says which it
+   is. */
 SIM_EXPORT void sim_in_flight_end(const char *function, const char *kind, const void *thing, size_t bytes,
     const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -8,14 +8,15 @@
 #include "core/checks.h"
 #include "core/memory.h"
 
-/* What is known of an address: the block that holds it, in use or freed, or else the closest one in use. */
+/* What is known of an address: the block that holds it, in use or freed, or else the one in use that holds the other
+   address, or else the closest one in use. */
 typedef struct {
     int is_device;
     int is_known;
     sim_block block;
 } place;
 
-static place find(const void *address)
+static place find(const void *address, const void *from)
 {
     place found = {0};
     sim_arena *a = sim_arena_of(address);
@@ -25,6 +26,9 @@ static place find(const void *address)
     found.is_device = 1;
     pthread_rwlock_rdlock(&a->lock);
     const sim_block *block = sim_arena_find(a, address);
+    if (block == NULL) {
+        block = sim_arena_find_live(a, from);
+    }
     if (block == NULL) {
         block = sim_arena_nearest(a, address);
     }
@@ -59,7 +63,7 @@ static int holds(const place *p, const void *address)
 
 const char *sim_memory_kind(const void *address, sim_access access)
 {
-    const place p = find(address);
+    const place p = find(address, address);
     if (holds(&p, address) && p.block.freed_by != NULL) {
         /* Work that was queued before its memory was freed may run any time after: the call that frees is wrong. */
         return sim_check_queued_at() < p.block.freed_at ? "freed_while_queued" : "use_after_free";
@@ -67,9 +71,9 @@ const char *sim_memory_kind(const void *address, sim_access access)
     return access == SIM_READ ? "out_of_bounds_read" : "out_of_bounds_write";
 }
 
-void sim_memory_describe(const void *address, char text[SIM_PLACE_BYTES])
+void sim_memory_describe(const void *address, const void *from, char text[SIM_PLACE_BYTES])
 {
-    const place p = find(address);
+    const place p = find(address, from);
     if (!p.is_known) {
         snprintf(text, SIM_PLACE_BYTES, "%s", p.is_device ? "no memory of the device's is in use" : "no device memory");
         return;
@@ -100,7 +104,7 @@ size_t sim_memory_check(const char *function, const char *parameter, const void 
         char where[SIM_PLACE_BYTES];
         const char *kind = sim_memory_kind(outside, access);
         const int is_freed = strncmp(kind, "out_", 4) != 0;
-        sim_memory_describe(outside, where);
+        sim_memory_describe(outside, address, where);
         sim_report(SIM_CHECK_MEM, kind, function, "%s is %p with %zu bytes to %s, but %p is %s%s", parameter, address,
             bytes, access == SIM_READ ? "read" : "write", (const void *)outside, where,
             is_freed ? "" : "; stay inside what was asked for");
@@ -110,11 +114,11 @@ size_t sim_memory_check(const char *function, const char *parameter, const void 
 
 void sim_memory_report_free(const char *function, const void *address)
 {
-    const place p = find(address);
+    const place p = find(address, address);
     const int is_inside = holds(&p, address);
     const char *kind = !is_inside ? "invalid_free" : p.block.freed_by != NULL ? "double_free" : "inner_free";
     char where[SIM_PLACE_BYTES];
-    sim_memory_describe(address, where);
+    sim_memory_describe(address, address, where);
     sim_report(SIM_CHECK_MEM, kind, function, "devPtr is %p, which cannot be freed: it is %s%s", address, where,
         strcmp(kind, "double_free") == 0 ? "" : "; pass the address that the allocation gave");
 }

@@ -18,8 +18,9 @@ SIM_EXPORT size_t sim_memory_inside(const void *address, size_t bytes);
 /* The kind of report for an access outside: "use_after_free", "freed_while_queued" or "out_of_bounds_...". */
 SIM_EXPORT const char *sim_memory_kind(const void *address, sim_access access);
 
-/* Where an address is, such as: byte 4 of 64 at 0x..., number 3, made by aclrtMalloc. */
-SIM_EXPORT void sim_memory_describe(const void *address, char text[SIM_PLACE_BYTES]);
+/* Where an address is, such as: byte 4 of 64 at 0x..., number 3, made by aclrtMalloc. Outside all memory it is seen from
+   that which holds the other address, where the access came from. */
+SIM_EXPORT void sim_memory_describe(const void *address, const void *from, char text[SIM_PLACE_BYTES]);
 
 /* Reports an access of a call that is not wholly inside, and returns how many bytes are. The parameter names it. */
 SIM_EXPORT size_t sim_memory_check(const char *function, const char *parameter, const void *address, size_t bytes,

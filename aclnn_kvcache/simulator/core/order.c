@@ -82,16 +82,17 @@ void sim_order_begin(sim_call *call)
     sim_footprint_begin();
 }
 
-void sim_order_end(sim_call *call)
+void sim_order_end(sim_call *call, int is_cut)
 {
     if (call == NULL) {
         return;
     }
-    sim_footprint_end(call);
     current = NULL;
     sim_order_lock();
+    sim_footprint_end(call);
     sim_agent *a = sim_agent_at(call->agent);
     a->ended = call->at;
+    call->is_cut = is_cut;
     a->first = call->next;
     if (a->first == NULL) {
         a->last = NULL;
@@ -125,9 +126,9 @@ void sim_order_host_end(sim_call *call)
     if (call == NULL) {
         return;
     }
-    sim_footprint_end(call);
     current = NULL;
     sim_order_lock();
+    sim_footprint_end(call);
     sim_agent_advance(&sim_agent_at(SIM_HOST_AGENT)->clock, SIM_HOST_AGENT, call->at);
     sim_call_drop(call);
     sim_order_unlock();

@@ -24,6 +24,7 @@ typedef struct sim_call {
     uint64_t number;    /* in its stream, from 1 */
     uint32_t thread;    /* that made it */
     uint64_t sequence;  /* in the process, in the order in which the calls were made */
+    int is_cut;         /* it ended without having done all that it was to do */
     unsigned watch;     /* whether it is still of interest: see agent.h */
     size_t agent;
     uint64_t at;        /* in its agent */
@@ -44,7 +45,7 @@ void sim_order_close(size_t agent);
 sim_call *sim_order_queue(size_t agent, const char *function, int32_t device, int32_t stream, uint64_t number,
     uint32_t thread);
 void sim_order_begin(sim_call *call);
-void sim_order_end(sim_call *call);
+void sim_order_end(sim_call *call, int is_cut);
 
 /* The host waited for, or saw the end of, all calls of the agent that have ended. */
 void sim_order_host_after(size_t agent);
@@ -72,6 +73,8 @@ void sim_call_drop(sim_call *call);
 int sim_call_before(const sim_call *call, const sim_call *other);
 /* Whether the host waited for the call. */
 int sim_call_awaited(const sim_call *call);
+/* Whether the call has ended, and not in the middle: what it touches is known. */
+int sim_call_ended(const sim_call *call);
 /* Whether the call is still of interest. */
 int sim_call_watched(const sim_call *call);
 /* What every call that is yet to begin or has not ended comes after; dropped by the caller. */

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/host_memory.h"
-#include "core/memory.h"
+#include "core/overlap.h"
 
 /* What is remembered at most. Beyond it the oldest goes, so that a race with it is missed. */
 #define MOST_ENTRIES 4096
@@ -64,7 +63,6 @@ void sim_race_prune(void)
 void sim_race_forget(const void *address, size_t bytes)
 {
     const sim_span gone = {(uintptr_t)address, (uintptr_t)address + bytes};
-    sim_order_lock();
     for (entry *e = oldest; e != NULL;) {
         entry *next = e->newer;
         sim_footprint *a = &e->footprint;
@@ -81,65 +79,23 @@ void sim_race_forget(const void *address, size_t bytes)
         }
         e = next;
     }
-    sim_order_unlock();
-}
-
-/* The bytes that both touch: how many, in how many ranges, and the first of these. */
-typedef struct {
-    size_t bytes;
-    size_t ranges;
-    sim_span first;
-} overlap;
-
-static overlap common(const sim_footprint *a, const sim_footprint *b)
-{
-    overlap found = {0};
-    if (a->spans[a->count - 1].end <= b->spans[0].start || b->spans[b->count - 1].end <= a->spans[0].start) {
-        return found;
-    }
-    for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
-        const sim_span one = a->spans[i];
-        const sim_span other = b->spans[j];
-        const sim_span both = {one.start > other.start ? one.start : other.start,
-            one.end < other.end ? one.end : other.end};
-        if (both.start < both.end) {
-            if (found.ranges++ == 0) {
-                found.first = both;
-            }
-            found.bytes += both.end - both.start;
-        }
-        if (one.end < other.end) {
-            ++i;
-        } else {
-            ++j;
-        }
-    }
-    return found;
-}
-
-/* Whether every byte of the one is among those of the other. */
-static int is_within(const sim_footprint *a, const sim_footprint *other)
-{
-    size_t j = 0;
-    for (size_t i = 0; i < a->count; ++i) {
-        while (j < other->count && other->spans[j].end < a->spans[i].end) {
-            ++j;
-        }
-        if (j == other->count || other->spans[j].start > a->spans[i].start) {
-            return 0;
-        }
-    }
-    return 1;
 }
 
 typedef struct {
     const sim_call *call;
     const sim_footprint *footprint;
+    int is_ahead; /* it has yet to be done */
 } deed;
+
+static int is_write(const deed *d)
+{
+    return d->footprint->touch == SIM_WRITES;
+}
 
 static void describe(const deed *d, char *text, size_t bytes)
 {
-    const char *verb = d->footprint->is_write ? "written" : "read";
+    char verb[16];
+    snprintf(verb, sizeof verb, "%s%s", d->is_ahead ? "to be " : "", is_write(d) ? "written" : "read");
     if (d->call->is_host) {
         snprintf(text, bytes, "%s, %s by %s on the host", d->footprint->what, verb, d->call->function);
     } else {
@@ -148,44 +104,27 @@ static void describe(const deed *d, char *text, size_t bytes)
     }
 }
 
-static void describe_place(const overlap *o, char *text, size_t bytes)
-{
-    const void *address = (const void *)o->first.start;
-    const size_t length = o->first.end - o->first.start;
-    void *start;
-    size_t size;
-    sim_host_kind kind;
-    int used = snprintf(text, bytes, "%zu bytes in %zu range%s, first the %zu at %p", o->bytes, o->ranges,
-        o->ranges == 1 ? "" : "s", length, address);
-    if (sim_memory_find(address, &start, &size)) {
-        snprintf(text + used, bytes - (size_t)used, ", byte %zu of the allocation of %zu bytes at %p",
-            (size_t)((uintptr_t)address - (uintptr_t)start), size, start);
-    } else if (sim_host_find(address, &size, &kind)) {
-        snprintf(text + used, bytes - (size_t)used, " in host memory that the runtime knows");
-    }
-}
-
 /* About the one that was made later, whichever ran first. */
-static void report(const deed *one, const deed *other, const overlap *o)
+static void report(const deed *one, const deed *other, const sim_overlap *o)
 {
     const deed *later = one->call->sequence > other->call->sequence ? one : other;
     const deed *earlier = later == one ? other : one;
     const int by_host = one->call->is_host || other->call->is_host;
-    const int both_write = one->footprint->is_write && other->footprint->is_write;
+    const int both_write = is_write(one) && is_write(other);
     const deed *host = later->call->is_host ? later : earlier;
     char texts[2][256];
-    char place[256];
+    char place[SIM_OVERLAP_BYTES];
     char cure[128] = "record an event behind the one and let the stream of the other wait for it";
     describe(later, texts[0], sizeof texts[0]);
     describe(earlier, texts[1], sizeof texts[1]);
-    describe_place(o, place, sizeof place);
+    sim_overlap_describe(o, place);
     if (by_host) {
         snprintf(cure, sizeof cure, "synchronise with stream %d first", (host == later ? earlier : later)->call->stream);
     }
     const sim_call *call = later->call;
     const sim_check_work before = sim_check_on_stream((sim_check_work){call->device, call->stream, call->thread, 0});
     sim_report(by_host ? SIM_CHECK_SYNC : SIM_CHECK_RACE,
-        by_host ? host->footprint->is_write ? "write_before_synchronise" : "read_before_synchronise"
+        by_host ? is_write(host) ? "write_before_synchronise" : "read_before_synchronise"
                 : both_write ? "unordered_writes" : "unordered_read_and_write",
         call->function, "%s, and %s, share %s; nothing orders the two, so a device may do either first, or both at once: %s",
         texts[0], texts[1], place, cure);
@@ -196,20 +135,36 @@ static void report(const deed *one, const deed *other, const overlap *o)
    too, as nobody can come after the one and before the other any more. */
 static int is_replaced(const entry *e, const sim_call *call, const sim_footprint *footprint)
 {
-    return sim_call_before(e->call, call) && (footprint->is_write || !e->footprint.is_write) && is_within(&e->footprint, footprint);
+    return sim_call_before(e->call, call) &&
+        (footprint->touch == SIM_WRITES || e->footprint.touch != SIM_WRITES) &&
+        sim_overlap_is_whole(&e->footprint, footprint);
 }
 
-static void compare(sim_call *call, const sim_footprint *footprint)
+static void compare(const entry *e, const deed *d)
+{
+    const sim_call *call = d->call;
+    const sim_footprint *footprint = d->footprint;
+    const int ordered = sim_call_before(e->call, call) || sim_call_before(call, e->call) || e->call == call;
+    if (!ordered && (footprint->touch == SIM_WRITES || e->footprint.touch == SIM_WRITES)) {
+        const sim_overlap o = sim_overlap_of(&e->footprint, footprint);
+        if (o.bytes != 0) {
+            report(d, &(deed){e->call, &e->footprint, 0}, &o);
+        }
+    }
+}
+
+void sim_race_foresee(sim_call *call, const sim_footprint *footprint)
+{
+    for (const entry *e = newest; e != NULL && sim_call_watched(call); e = e->older) {
+        compare(e, &(deed){call, footprint, 1});
+    }
+}
+
+static void compare_all(sim_call *call, const sim_footprint *footprint)
 {
     for (entry *e = newest; e != NULL;) {
         entry *older = e->older;
-        const int ordered = sim_call_before(e->call, call) || sim_call_before(call, e->call) || e->call == call;
-        if (!ordered && (footprint->is_write || e->footprint.is_write)) {
-            const overlap o = common(&e->footprint, footprint);
-            if (o.bytes != 0) {
-                report(&(deed){call, footprint}, &(deed){e->call, &e->footprint}, &o);
-            }
-        }
+        compare(e, &(deed){call, footprint, 0});
         if (e->call != call && is_replaced(e, call, footprint)) {
             drop(e);
         }
@@ -220,14 +175,12 @@ static void compare(sim_call *call, const sim_footprint *footprint)
 void sim_race_enter(sim_call *call, sim_footprint *footprint)
 {
     entry *e = calloc(1, sizeof *e);
-    sim_order_lock();
     if (e == NULL || footprint->count == 0 || !sim_call_watched(call)) {
-        sim_order_unlock();
         free(footprint->spans);
         free(e);
         return;
     }
-    compare(call, footprint);
+    compare_all(call, footprint);
     *e = (entry){.older = newest, .call = sim_call_share(call), .footprint = *footprint};
     *(newest == NULL ? &oldest : &newest->newer) = e;
     newest = e;
@@ -239,5 +192,4 @@ void sim_race_enter(sim_call *call, sim_footprint *footprint)
     while (oldest != NULL && (entries > MOST_ENTRIES || spans > MOST_SPANS)) {
         drop(oldest);
     }
-    sim_order_unlock();
 }

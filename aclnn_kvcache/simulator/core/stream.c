@@ -85,7 +85,7 @@ static void run_next(sim_stream *stream)
     }
     sim_message_drop(); /* nobody can ask this thread */
     job->task.release(job->task.arg);
-    sim_order_end(job->call);
+    sim_order_end(job->call, !run || code != ACL_SUCCESS);
     free(job);
     pthread_mutex_lock(&stream->mutex);
     ++stream->completed;
@@ -127,7 +127,7 @@ static void watch(sim_stream *stream, sim_job *job)
     job->call = sim_order_queue(stream->agent, job->task.name, stream->device, stream->id, stream->submitted,
         job->thread_id);
     sim_in_flight_use(job->call, job->task.uses, job->task.use_count);
-    sim_in_flight_use(job->call, &(sim_use){"the stream", stream}, 1);
+    sim_in_flight_use(job->call, &(sim_use){.what = "the stream", .thing = stream}, 1);
 }
 
 /* With the lock held; the status with which the job was not taken, else 0. */

@@ -2,6 +2,7 @@
 #include "opapi/device_check.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/checks.h"
 #include "core/shadow.h"
@@ -9,37 +10,47 @@
 
 #define PART_BYTES 96
 
-static _Thread_local struct {
+typedef struct {
     bool is_known;
     uint64_t token;
     const char *what;
     int64_t value;
-    uint64_t told; /* a bit for each tensor */
-} at;
+} moment;
+
+static _Thread_local moment at;
+static _Thread_local uint64_t told; /* a bit for each tensor: of the token that the kernel is at */
+
+/* What was read without having been written: of each tensor the first of the lowest token, which need not be the first
+   that the kernel comes to. */
+typedef struct {
+    bool is_there;
+    op_operand_place of;
+    uint64_t address;
+    moment at;
+} unwritten;
+
+static _Thread_local unwritten unwritten_reads[MOST_TENSORS];
 
 void device_at_token(uint64_t token, const char *what, int64_t value)
 {
     if (!sim_checking(SIM_CHECK_MEM) && !sim_checking(SIM_CHECK_INIT)) {
         return;
     }
-    at.is_known = true;
-    at.token = token;
-    at.what = what;
-    at.value = value;
-    at.told = 0;
+    at = (moment){true, token, what, value};
+    told = 0;
 }
 
 void device_at_no_token(void)
 {
     at.is_known = false;
-    at.told = 0;
+    told = 0;
 }
 
-static void describe_token(char text[PART_BYTES])
+static void describe_token(const moment *when, char text[PART_BYTES])
 {
-    if (at.is_known) {
-        snprintf(text, PART_BYTES, "token %llu (%s %lld): ", (unsigned long long)at.token, at.what,
-                 (long long)at.value);
+    if (when->is_known) {
+        snprintf(text, PART_BYTES, "token %llu (%s %lld): ", (unsigned long long)when->token, when->what,
+                 (long long)when->value);
     } else {
         text[0] = '\0';
     }
@@ -53,7 +64,7 @@ static void describe_distance(const op_operand_place *of, uint64_t address, char
     } else if (address >= of->end) {
         snprintf(text, PART_BYTES, "%llu bytes behind it", (unsigned long long)(address - of->end));
     } else {
-        snprintf(text, PART_BYTES, "%llu bytes into it", (unsigned long long)(address - of->low));
+        snprintf(text, PART_BYTES, "%llu bytes into the tensor", (unsigned long long)(address - of->low));
     }
 }
 
@@ -66,20 +77,31 @@ static uint64_t inside(const op_operand_place *of, uint64_t address, uint64_t by
     return of->end - address < bytes ? of->end - address : bytes;
 }
 
-static void report(const op_operand_place *of, uint64_t address, uint64_t bytes, uint64_t outside, sim_access access)
+static void report(const op_operand_place *of, uint64_t address, uint64_t bytes, uint64_t outside,
+                   sim_access access)
 {
     const void *first = (const void *)(uintptr_t)outside;
+    const char *kind = sim_memory_kind(first, access);
+    const bool is_tensors = inside(of, outside, 1) != 0;
+    const bool is_freed = strcmp(kind, "use_after_free") == 0 || strcmp(kind, "freed_while_queued") == 0;
+    char what[2 * PART_BYTES];
     char token[PART_BYTES];
     char distance[PART_BYTES];
     char where[SIM_PLACE_BYTES];
 
-    describe_token(token);
+    describe_token(&at, token);
     describe_distance(of, outside, distance);
-    sim_memory_describe(first, where);
-    sim_report(SIM_CHECK_MEM, sim_memory_kind(first, access), of->kernel,
-               "%s%s of %llu bytes at %p is not all inside tensor %s%s: %p is %s, and %s", token,
-               access == SIM_READ ? "a read" : "a write", (unsigned long long)bytes, (const void *)(uintptr_t)address,
-               of->name, of->is_copy ? " (its copy in the workspace)" : "", first, distance, where);
+    sim_memory_describe(first, (const void *)(uintptr_t)of->start, where);
+    snprintf(what, sizeof what, "%s%s of %llu bytes at %p", token, access == SIM_READ ? "a read" : "a write",
+             (unsigned long long)bytes, (const void *)(uintptr_t)address);
+    if (is_tensors && is_freed) {
+        sim_report(SIM_CHECK_MEM, kind, of->kernel, "%s is one of tensor %s, whose memory was freed: %p is %s", what,
+                   of->name, first, where);
+    } else {
+        sim_report(SIM_CHECK_MEM, kind, of->kernel, "%s is not all inside %stensor %s%s: %p is %s, and %s", what,
+                   is_tensors ? "the memory of " : "", of->name, of->is_copy ? " (its copy in the workspace)" : "", first,
+                   distance, where);
+    }
 }
 
 bool device_check_bounds(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access)
@@ -94,8 +116,8 @@ bool device_check_bounds(const op_operand_place *of, uint64_t address, uint64_t 
     if (good == bytes) {
         return true;
     }
-    if ((at.told & UINT64_C(1) << of->index) == 0) {
-        at.told |= UINT64_C(1) << of->index;
+    if ((told & UINT64_C(1) << of->index) == 0) {
+        told |= UINT64_C(1) << of->index;
         report(of, address, bytes, address + good, access);
     }
     return false;
@@ -133,17 +155,39 @@ void device_check_written(const op_operand_place *of, uint64_t address, uint64_t
 {
     const void *place = (const void *)(uintptr_t)address;
     const uint64_t written = sim_shadow_written(place, bytes);
+    unwritten *known = &unwritten_reads[of->index];
+
+    if (written == bytes) {
+        return;
+    }
+    const bool is_lower = known->is_there && at.is_known && known->at.is_known && at.token < known->at.token;
+    if (is_lower || sim_shadow_first(place, of->kernel)) {
+        *known = (unwritten){true, *of, address + written, at};
+    }
+}
+
+static void report_unwritten(const unwritten *found)
+{
+    const op_operand_place *of = &found->of;
+    const void *place = (const void *)(uintptr_t)found->address;
     char token[PART_BYTES];
     char index[PART_BYTES];
     char where[SIM_PLACE_BYTES];
 
-    if (written == bytes || !sim_shadow_first(place, of->kernel)) {
-        return;
-    }
-    describe_token(token);
-    describe_index(of, (address + written - of->start) / of->item_bytes, index);
-    sim_memory_describe((const char *)place + written, where);
+    describe_token(&found->at, token);
+    describe_index(of, (found->address - of->start) / of->item_bytes, index);
+    sim_memory_describe(place, place, where);
     sim_report(SIM_CHECK_INIT, "uninitialised_read", of->kernel,
                "%selement %s of tensor %s%s was never written; it is %s: queue what writes it first", token, index, of->name,
                of->is_copy ? " (its copy in the workspace)" : "", where);
+}
+
+void device_report_unwritten(void)
+{
+    for (size_t i = 0; i < MOST_TENSORS && sim_checking(SIM_CHECK_INIT); i++) {
+        if (unwritten_reads[i].is_there) {
+            report_unwritten(&unwritten_reads[i]);
+            unwritten_reads[i].is_there = false;
+        }
+    }
 }

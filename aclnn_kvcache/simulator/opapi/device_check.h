@@ -14,7 +14,10 @@ void device_at_no_token(void);
    not, once for each tensor and token. Always, while memory is not checked. */
 bool device_check_bounds(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access);
 
-/* Reports bytes of the range that were never written, once for each allocation and operator. The range can be read. */
+/* Looks for bytes of the range that were never written. The range can be read. */
 void device_check_written(const op_operand_place *of, uint64_t address, uint64_t bytes);
+
+/* At the end of the kernel: reports what was found, once for each allocation and operator, by the lowest token. */
+void device_report_unwritten(void);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/checks.h"
-#include "core/footprint.h"
 #include "core/memory.h"
 #include "core/shadow.h"
 #include "opapi/device_check.h"
@@ -14,11 +13,10 @@ static const void *as_pointer(uint64_t address)
     return (const void *)(uintptr_t)address;
 }
 
-/* The bytes were touched; where a window is open nobody wants to know. */
-static void note(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_access access)
+void device_note(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_touch touch)
 {
-    if (of->window.bytes == 0) {
-        sim_footprint_note(of->is_copy ? "workspace" : of->name, as_pointer(address), bytes, access == SIM_WRITE);
+    if (of->window.bytes == 0 && !of->is_copy) {
+        sim_footprint_note(of->name, as_pointer(address), bytes, touch);
     }
 }
 
@@ -46,7 +44,7 @@ static void *writable(const op_operand_place *of, uint64_t address, uint64_t byt
     return resolve(of, address, bytes);
 }
 
-bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes)
+bool device_read_row(const op_operand_place *of, uint64_t address, void *value, size_t bytes, bool is_in_place)
 {
     const void *place = readable(of, address, bytes);
 
@@ -57,8 +55,13 @@ bool device_read(const op_operand_place *of, uint64_t address, void *value, size
         device_check_written(of, address, bytes);
     }
     memcpy(value, place, bytes);
-    note(of, address, bytes, SIM_READ);
+    device_note(of, address, bytes, is_in_place ? SIM_READS_FIRST : SIM_READS);
     return true;
+}
+
+bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes)
+{
+    return device_read_row(of, address, value, bytes, false);
 }
 
 bool device_write(const op_operand_place *of, uint64_t address, const void *value, size_t bytes)
@@ -70,7 +73,7 @@ bool device_write(const op_operand_place *of, uint64_t address, const void *valu
         return place != NULL;
     }
     memcpy(place, value, bytes);
-    note(of, address, bytes, SIM_WRITE);
+    device_note(of, address, bytes, SIM_WRITES);
     if (sim_checking(SIM_CHECK_INIT)) {
         sim_shadow_write(as_pointer(address), bytes);
     }
@@ -85,6 +88,8 @@ static bool move_block(const device_run *to, const device_run *from, uint64_t of
 {
     const uint64_t target_address = to->address + offset * to->step;
     const uint64_t source_address = from->address + offset * from->step;
+    /* Copies of whole views run before and behind the kernel; and a row that stays where it is may be read any time. */
+    const bool is_first = why == COPY || source_address == target_address;
     bool is_allowed;
     const void *source = readable(from->of, source_address, bytes);
     void *target = writable(to->of, target_address, bytes, &is_allowed);
@@ -99,8 +104,8 @@ static bool move_block(const device_run *to, const device_run *from, uint64_t of
         return true;
     }
     memmove(target, source, bytes);
-    note(from->of, source_address, bytes, SIM_READ);
-    note(to->of, target_address, bytes, SIM_WRITE);
+    device_note(from->of, source_address, bytes, is_first ? SIM_READS_FIRST : SIM_READS);
+    device_note(to->of, target_address, bytes, SIM_WRITES);
     if (sim_checking(SIM_CHECK_INIT)) {
         sim_shadow_copy(as_pointer(target_address), as_pointer(source_address), bytes);
     }

@@ -5,6 +5,7 @@
 #ifndef ACLSIM_OPAPI_DEVICE_COPY_H_
 #define ACLSIM_OPAPI_DEVICE_COPY_H_
 
+#include "core/footprint.h"
 #include "opapi/op_operand.h"
 
 /* A run of elements of a tensor: address of the first one and bytes from one to the next (modulo 2^64, so it may go
@@ -34,5 +35,12 @@ bool device_dense_to_view(const op_operand_place *view, const op_operand_place *
 /* Bytes out of a tensor and into it; false on a fault, and then nothing is moved. */
 bool device_read(const op_operand_place *of, uint64_t address, void *value, size_t bytes);
 bool device_write(const op_operand_place *of, uint64_t address, const void *value, size_t bytes);
+
+/* A row of which a result is made, perhaps in its own place: then all of it is read before any is written. */
+bool device_read_row(const op_operand_place *of, uint64_t address, void *value, size_t bytes, bool is_in_place);
+
+/* Tells the checks of bytes that were touched elsewhere. Copies are part of the workspace, which a launch has as a
+   whole. */
+void device_note(const op_operand_place *of, uint64_t address, uint64_t bytes, sim_touch touch);
 
 #endif

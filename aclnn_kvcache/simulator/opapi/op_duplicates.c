@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "opapi/op_duplicates.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "core/checks.h"
@@ -64,13 +63,13 @@ static bool any_shared(const int64_t *slots, uint64_t tokens, int64_t ignored)
     return is_shared;
 }
 
-void report_duplicates(const char *function, const int64_t *slots, uint64_t tokens, int64_t ignored)
+bool report_duplicates(const char *function, const int64_t *slots, uint64_t tokens, int64_t ignored)
 {
     const bool is_reported = sim_checking(SIM_CHECK_RACE) && any_shared(slots, tokens, ignored);
     target *targets = is_reported ? calloc(tokens, sizeof *targets) : NULL;
 
     if (targets == NULL) {
-        return;
+        return is_reported;
     }
     for (uint64_t t = 0; t < tokens; t++) {
         targets[t] = (target){slots[t], t};
@@ -87,4 +86,5 @@ void report_duplicates(const char *function, const int64_t *slots, uint64_t toke
         }
     }
     free(targets);
+    return is_reported;
 }

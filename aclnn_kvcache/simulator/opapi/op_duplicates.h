@@ -4,6 +4,7 @@
 #ifndef ACLSIM_OPAPI_OP_DUPLICATES_H_
 #define ACLSIM_OPAPI_OP_DUPLICATES_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The token whose turn is in this step. */
@@ -13,7 +14,8 @@ uint64_t odd_tokens_first(uint64_t step, uint64_t tokens);
 uint64_t even_tokens_first(uint64_t step, uint64_t tokens);
 uint64_t last_token_first(uint64_t step, uint64_t tokens);
 
-/* Reports the first slot that several tokens share. Tokens with the ignored slot are left out. */
-void report_duplicates(const char *function, const int64_t *slots, uint64_t tokens, int64_t ignored);
+/* Reports the first slot that several tokens share, and returns whether there is one; false while nobody looks. Tokens
+   with the ignored slot are left out. */
+bool report_duplicates(const char *function, const int64_t *slots, uint64_t tokens, int64_t ignored);
 
 #endif

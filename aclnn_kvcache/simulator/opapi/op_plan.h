@@ -7,6 +7,8 @@
 
 #include "nnopbase/tensor.h"
 
+enum { MOST_TENSORS = 32 }; /* of an operator */
+
 typedef struct op_plan op_plan;
 
 /* One run of a plan: everything that phase 2 fixes. */
@@ -20,6 +22,7 @@ typedef struct {
 typedef struct {
     const char *name;                      /* of phase 2, for messages */
     const char *const *tensor_names;       /* of the parameters, in their order */
+    uint32_t written;                      /* a bit for each tensor that it writes */
     aclError (*run)(const op_launch *launch); /* on the stream's worker; non-zero is a fault */
 } op_kernel;
 

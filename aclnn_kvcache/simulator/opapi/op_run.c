@@ -7,17 +7,16 @@
 #include "core/checks.h"
 #include "core/handle.h"
 #include "core/handle_report.h"
-#include "core/memory_check.h"
 #include "core/message.h"
-#include "core/shadow.h"
 #include "core/stream.h"
-#include "opapi/device_check.h"
 #include "core/untouched.h"
+#include "opapi/device_check.h"
+#include "opapi/op_clashes.h"
 #include "opapi/op_executor.h"
+#include "opapi/op_operand.h"
 #include "opapi/op_run_checks.h"
+#include "opapi/op_workspace.h"
 #include "opdev/op_errno.h"
-
-enum { MOST_TENSORS = 32 }; /* of an operator */
 
 /* The inner status 161001 shows in the text only. */
 static aclnnStatus null_pointer(const char *function, const char *parameter)
@@ -27,29 +26,21 @@ static aclnnStatus null_pointer(const char *function, const char *parameter)
     return ACLNN_ERR_INNER;
 }
 
-/* What an earlier call left in it is nothing that a kernel may count on. Of a workspace that is too small, what there is
-   of it. */
-static void taint_workspace(const op_launch *launch)
-{
-    const uint64_t wanted = launch->plan->workspace_bytes;
-    const uint64_t given = launch->workspace_bytes;
-
-    sim_shadow_taint(launch->workspace, sim_memory_inside(launch->workspace, given < wanted ? given : wanted));
-}
-
+/* The workspace comes last: what it has in common with the tensors was reported when it was given. */
 static aclError run_launch(void *arg)
 {
     const op_launch *launch = arg;
 
     device_at_no_token();
-    if (sim_checking(SIM_CHECK_INIT)) {
-        taint_workspace(launch);
-    }
+    op_taint_workspace(launch);
     const aclError fault = launch->plan->kernel->run(launch);
     if (fault != ACL_SUCCESS && !sim_checking(SIM_CHECK_MEM)) {
         sim_message("off", "Simulator_Check_mem", "%s: ACLSIM_CHECK=mem, or aclsim_set_checks(\"mem\"), tells which access "
                     "it was", launch->plan->kernel->name);
     }
+    device_report_unwritten();
+    op_report_overlapping_tensors(launch->plan->kernel->name);
+    op_note_workspace(launch);
     return fault;
 }
 
@@ -100,11 +91,16 @@ static bool fix_base(const char *function, const op_executor *executor, size_t i
 static aclError enqueue(op_launch *launch, const void *executor, aclrtStream stream)
 {
     const op_plan *plan = launch->plan;
-    sim_use uses[MOST_TENSORS + 2] = {{"workspace", launch->workspace}, {"the executor", executor}};
+    const uintptr_t workspace = (uintptr_t)launch->workspace;
+    sim_use uses[MOST_TENSORS + 2] = {
+        {"workspace", launch->workspace, {workspace, workspace + plan->workspace_bytes}, 1},
+        {.what = "the executor", .thing = executor},
+    };
     size_t count = 2;
 
-    for (size_t i = 0; i < plan->tensor_count && i < MOST_TENSORS; i++) {
-        uses[count++] = (sim_use){plan->kernel->tensor_names[i], launch->bases[i]};
+    for (size_t i = 0; sim_order_watched() && i < plan->tensor_count && i < MOST_TENSORS; i++) {
+        const op_operand_place place = op_operand_in_place(launch, i);
+        uses[count++] = (sim_use){place.name, launch->bases[i], {place.low, place.end}, plan->kernel->written >> i & 1};
     }
     const sim_task task = {plan->kernel->name, run_launch, release_launch, launch, uses, count};
     return sim_stream_enqueue(stream, task, 1);
@@ -145,6 +141,7 @@ static aclnnStatus launch_executor(const char *function, const op_executor *exec
         return ACLNN_ERR_INNER;
     }
     op_check_operands(function, launch);
+    op_report_workspace_overlaps(function, launch);
     const aclError error = enqueue(launch, executor->shared.repeatable ? handle : NULL, stream);
     if (error != ACL_SUCCESS) {
         sim_message("EZ9999", "AclNN_Inner_Error", "%s: the launch failed with %d", function, error);

@@ -6,6 +6,7 @@
 
 #include "opapi/device_check.h"
 #include "opapi/device_copy.h"
+#include "opapi/op_clashes.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_batch.h"
@@ -78,15 +79,17 @@ static bool read_floats(const qkv_work *work, qkv_tensor tensor, uint64_t first,
     return device_read(of, of->start + first * sizeof *values, values, count * sizeof *values);
 }
 
-/* One of the rows of a token, counted over all heads of Q, K and V. */
-static bool read_row(const qkv_work *work, uint64_t token, uint64_t head, uint16_t row[HEAD_SIZE])
+/* One of the rows of a token, counted over all heads of Q, K and V, and where its results go if they are as long. */
+static bool read_row(const qkv_work *work, uint64_t token, uint64_t head, uint16_t row[HEAD_SIZE], uint64_t result)
 {
     const uint64_t *heads = work->details->heads;
     const uint64_t all = heads[Q_HEADS] + heads[K_HEADS] + heads[V_HEADS];
     const uint64_t index = work->details->layout_in == TND ? token * all + head : head * work->tokens + token;
     const op_operand_place *qkv = &work->places[QKV];
 
-    return device_read(qkv, qkv->start + index * HEAD_SIZE * sizeof *row, row, HEAD_SIZE * sizeof *row);
+    const uint64_t address = qkv->start + index * HEAD_SIZE * sizeof *row;
+
+    return device_read_row(qkv, address, row, HEAD_SIZE * sizeof *row, address == result);
 }
 
 static bool read_token(qkv_batch *batch, qkv_heads kind, uint64_t token)
@@ -94,13 +97,17 @@ static bool read_token(qkv_batch *batch, qkv_heads kind, uint64_t token)
     const qkv_work *work = batch->work;
     const uint64_t *heads = work->details->heads;
     const uint64_t first_head = kind == Q_HEADS ? 0 : heads[Q_HEADS] + (kind == K_HEADS ? 0 : heads[K_HEADS]);
+    const target *to = &targets[kind];
+    const size_t row_bytes = batch->recipe->row_bytes;
+    const device_run results = to->place(work, to->codes, token, row_bytes);
 
     if (kind != V_HEADS && !qkv_read_angles(work, token, batch->angles[batch->tokens])) {
         return false;
     }
     device_at_token(token, "slot", work->slots[token]);
     for (uint64_t head = 0; head < batch->heads; head++) {
-        if (!read_row(work, token, first_head + head, batch->rows[batch->tokens * batch->heads + head])) {
+        const uint64_t result = row_bytes == sizeof *batch->rows ? results.address + head * results.step : 0;
+        if (!read_row(work, token, first_head + head, batch->rows[batch->tokens * batch->heads + head], result)) {
             return false;
         }
     }
@@ -246,10 +253,15 @@ static aclError run(const op_launch *launch)
                          (stage_in(launch, work) && read_rotation(work) && qkv_read_slots(work) &&
                           qkv_read_positions(work) && run_rotated(work, Q_HEADS, Q_GAMMA) &&
                           run_rotated(work, K_HEADS, K_GAMMA) && run_v(work));
+    if (work->slots != NULL) {
+        const uint64_t block_size = (uint64_t)work->tensors[K_CACHE].dims[2];
+        op_report_overlapping_rows(launch, &(op_slots){work->slots, work->tokens, INT64_MAX, block_size});
+    }
     free(work->slots);
     free(work->positions);
     free(work);
     return is_done ? ACL_SUCCESS : ACL_ERROR_RT_AICORE_EXCEPTION;
 }
 
-const op_kernel qkv_kernel = {QKV_NAME, qkv_names, run};
+const op_kernel qkv_kernel = {
+    QKV_NAME, qkv_names, 1 << K_CACHE | 1 << V_CACHE | 1 << K_SCALE_CACHE | 1 << Q_OUT | 1 << Q_SCALE, run};

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "core/checks.h"
-#include "core/footprint.h"
 #include "core/memory.h"
 #include "opapi/device_check.h"
-#include "opapi/op_duplicates.h"
+#include "opapi/device_copy.h"
 #include "opapi/op_tensor.h"
 #include "opapi/qkv_work.h"
 
@@ -41,7 +40,7 @@ static int32_t entry(vector values, uint64_t index)
     const uint64_t address = values.of->start + index * sizeof(int32_t);
     int32_t value;
 
-    sim_footprint_note(values.of->name, (const void *)(uintptr_t)address, sizeof value, 0);
+    device_note(values.of, address, sizeof value, SIM_READS);
     if (sim_checking(SIM_CHECK_INIT)) {
         device_check_written(values.of, address, sizeof value);
     }
@@ -71,7 +70,6 @@ static void report_slots(const qkv_work *work)
             break;
         }
     }
-    report_duplicates(QKV_NAME, work->slots, work->tokens, INT64_MAX);
 }
 
 bool qkv_read_slots(qkv_work *work)

@@ -6,6 +6,7 @@
 #include "core/checks.h"
 #include "opapi/device_check.h"
 #include "opapi/device_copy.h"
+#include "opapi/op_clashes.h"
 #include "opapi/op_duplicates.h"
 #include "opapi/op_staging.h"
 #include "opapi/op_tensor.h"
@@ -229,11 +230,12 @@ static aclError run(const op_launch *launch)
     }
     fault = move_all(&work, tensors);
     if (fault == ACL_SUCCESS) {
-        report_duplicates(SCATTER_NAME, work.slots, work.tokens, SLOT_SKIPPED);
         fault = stage_out(launch, work.operands) ? ACL_SUCCESS : ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
+        op_report_overlapping_rows(launch, &(op_slots){work.slots, work.tokens, SLOT_SKIPPED, work.block_size});
     }
     free(work.slots);
     return fault;
 }
 
-const op_kernel scatter_kernel = {SCATTER_NAME, scatter_names, run};
+const op_kernel scatter_kernel = {
+    SCATTER_NAME, scatter_names, 1 << KEY_CACHE | 1 << VALUE_CACHE | 1 << KEY_SCALE_CACHE, run};

@@ -251,6 +251,71 @@ class TestRaces:
         assert (found["check"], found["kind"]) == ("sync", "read_before_synchronise")
         assert f"qOut, written by {QKV}" in found["text"]
 
+    @races.both_orders
+    def test_one_workspace(self, device: Any, streams: Streams, reports: Any, scene: str, first: str) -> None:
+        a, b = (calls.Call(device, scene).prepare() for _ in range(2))
+        workspace = device.alloc(device.workspace_size(a.handles, a.attributes))
+        streams.run(first, races.launch(device, a, workspace), races.launch(device, b, workspace))
+        assert races.races(reports) == races.both_write("workspace", function=QKV)
+
+
+@every_scene
+class TestClashes:
+    def at(self, call: Any, name: str, other: str) -> None:
+        """Lays a tensor on another."""
+        array = call.stored(name)
+        call.view_at(name, call.addresses[other], array.size, dense(array))
+
+    @pytest.mark.parametrize(
+        ("name", "other"), [("vCacheRef", "kCacheRef"), ("qOut", "qkv"), ("kScaleCacheRef", "qOut")]
+    )
+    def test_tensors(self, device: Any, reports: Any, scene: str, name: str, other: str) -> None:
+        call = calls.Call(device, scene).prepare()
+        self.at(call, name, other)
+        assert call.run() == 0
+        (found,) = reports.take()
+        assert (found["check"], found["kind"], found["function"]) == ("race", "overlapping_tensors", QKV)
+        assert f"tensor {name}, which it writes" in found["text"]
+        assert f"tensor {other}, which it " in found["text"]
+
+    def test_q_in_its_own_place(self, device: Any, reports: Any, scene: str) -> None:
+        """BF16 rows that stay where they are, as those of one token do, are no fault; narrower ones move."""
+        call = calls.Call(device, scene, tokens=1).prepare()
+        self.at(call, "qOut", "qkv")
+        assert call.run() == 0
+        assert reports.kinds() == ([] if scene == "mrope" else ["race:overlapping_tensors"])
+
+    def test_a_workspace_on_a_cache(self, device: Any, reports: Any, scene: str) -> None:
+        call = calls.Call(device, scene).prepare()
+        workspace = device.alloc(device.workspace_size(call.handles, call.attributes))
+        device.write(workspace, call.arrays["vCacheRef"])
+        call.addresses["vCacheRef"] = workspace
+        call.view_at("vCacheRef", workspace, call.arrays["vCacheRef"].size, dense(call.arrays["vCacheRef"]))
+        status, size, executor = call.phase1()
+        assert (status, device.phase2(executor, size, workspace)) == (0, 0)
+        assert device.synchronize() == 0
+        (found,) = reports.take()
+        assert (found["check"], found["kind"]) == ("api", "workspace_overlaps_tensor")
+        assert "overlaps tensor vCacheRef from" in found["text"]
+        rows = call.result("vCacheRef").reshape(8, 128)
+        assert (rows[3:] == 0x55).all(), "the caller's rows stay"
+        assert (rows[:3] != 0x55).any(axis=1).all()
+
+    def test_rows(self, device: Any, reports: Any, scene: str) -> None:
+        """Revision C refuses caches that overlap."""
+        call = calls.Call(device, scene, tokens=2, slots=(0, 1), block_size=2).prepare()
+        for name in ("kCacheRef", "vCacheRef"):
+            call.view_at(name, call.addresses[name], call.arrays[name].size, (128, 128, 128, 1))
+        call.arrays["slotMapping"][:] = 1, 2
+        device.write(call.addresses["slotMapping"], call.arrays["slotMapping"])
+        if calls.REVISION == "c":
+            assert call.phase1()[0] == 161002
+            return
+        assert call.run() == 0
+        found = reports.take()
+        assert [r["kind"] for r in found] == ["overlapping_rows"] * 2
+        assert "head 0 of token 0 (slot 1) and head 0 of token 1 (slot 2)" in found[0]["text"]
+
 
 @every_scene
 class TestCalls:
