@@ -20,13 +20,16 @@ from aclnn_kvcache.runtime.tensor_layout import TensorLayout
 
 
 class Executor:
-    """The two C calls of an operator on fixed arguments, which are converted once.
+    """The two C calls of an operator, with arguments that are converted once.
 
-    ``size`` makes an executor, ``run`` consumes it, whether that succeeds or not; then ``size`` may make another.
-    ``close`` destroys one that never ran. All inside ``device.bound()``.
+    ``size`` makes an executor, ``run`` consumes it, whether that succeeds or not; then ``size`` may make another, of
+    the same arguments or of what ``take`` put in their place. ``close`` destroys one that never ran. All inside
+    ``device.bound()``.
     """
 
     __slots__ = (
+        "_arguments",
+        "_given",
         "_made",
         "_phase_1",
         "_phase_2",
@@ -46,8 +49,16 @@ class Executor:
         self._size, self._made = ctypes.c_uint64(), ctypes.c_void_p()
         self._workspace, self._queue = ctypes.c_void_p(), ctypes.c_void_p()
         size, made = ctypes.byref(self._size), ctypes.byref(self._made)
-        self._phase_1 = device.library.prepare(operator + PHASE_1, *arguments, size, made)
-        self._phase_2 = device.library.prepare(operator, self._workspace, self._size, self._made, self._queue)
+        self._phase_1, self._arguments = device.library.prepare(operator + PHASE_1, *arguments, size, made)
+        self._phase_2, _ = device.library.prepare(operator, self._workspace, self._size, self._made, self._queue)
+        self._given = arguments
+
+    def take(self, arguments: Sequence[Any]) -> None:
+        """Other arguments, for the next ``size``."""
+        for converted, old, new in zip(self._arguments, self._given, arguments, strict=False):
+            if old != new:
+                converted.value = new
+        self._given = arguments
 
     @property
     def workspace_size(self) -> int:
@@ -110,11 +121,14 @@ class Executor:
                 self.close()
 
 
-class Repeated(NamedTuple):
+class Call(NamedTuple):
     """A launch that a stream can make again: its arguments lie in the same memory in the same way."""
 
-    executor: Executor
+    operator: str
+    arguments: Sequence[Any]
+    """Those of phase 1, with handles of the stream's descriptors."""
     described: Described
+    """What a late fault says of it."""
 
 
 def launch(
@@ -130,23 +144,26 @@ def launch(
 
     ``arguments`` are those of phase 1 in the order of our header: device arrays, tuples of integers, text, numbers,
     None. Device memory stays alive until the stream has passed the call. ``described`` is what a late fault says of
-    the call. With a ``key`` that stands for all arguments and their addresses, the stream keeps the call among the
-    users of its descriptors, for ``relaunch``.
+    the call. With a ``key`` that stands for all arguments and their addresses, the stream remembers the Call as long as
+    it has the descriptors, for ``relaunch``.
     """
     with stream.lock:
-        descriptors = stream.descriptors
-        call = Repeated(Executor(device, operator, descriptors.native(arguments)), described)
+        call = Call(operator, stream.descriptors.native(arguments), described)
         if key is not None:
-            descriptors.users[key] = call
+            stream.descriptors.calls[key] = call
         relaunch(call, stream, [argument.buffer for argument in arguments if type(argument) is DeviceArray])
     if device.blocking:
         stream.synchronize()
 
 
-def relaunch(call: Repeated, stream: Stream, buffers: Sequence[DeviceBuffer]) -> None:
+def relaunch(call: Call, stream: Stream, buffers: Sequence[DeviceBuffer]) -> None:
     """Launches the call on its stream, and does not wait; ``buffers`` hold the memory that it uses."""
-    executor, described = call
+    operator, arguments, described = call
     with stream.lock:
+        executor = stream.executors.get(operator)
+        if executor is None:
+            executor = stream.executors[operator] = Executor(stream.device, operator, arguments)
+        executor.take(arguments)
         stream.mark()
         # Before the launch: an interrupt behind it must not free what the kernel uses.
         stream.retain(*buffers)
@@ -157,7 +174,7 @@ def relaunch(call: Repeated, stream: Stream, buffers: Sequence[DeviceBuffer]) ->
         except BaseException:
             executor.close()
             raise
-        stream.launched(executor.operator, described)
+        stream.launched(operator, described)
 
 
 class PreparedLaunch(Resource):

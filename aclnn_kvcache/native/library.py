@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -56,6 +56,15 @@ class _Loaded(NamedTuple):
     handle: ctypes.CDLL
 
 
+class Prepared(NamedTuple):
+    """A call whose arguments are C objects already."""
+
+    call: Callable[[], int]
+    """Makes it, and returns its status."""
+    arguments: list[Any]
+    """The C objects, in the order in which the arguments were given; each call takes their values of then."""
+
+
 class Library:
     """A loaded set of CANN's libraries.
 
@@ -102,25 +111,24 @@ class Library:
                 self.__dict__[name] = function
             return self.__dict__[name]
 
-    def prepare(self, name: str, *arguments: Any) -> Callable[[], int]:
-        """A call of a function with these arguments, converted once: which is what costs most of a call.
+    def prepare(self, name: str, *arguments: Any) -> Prepared:
+        """A call of an operator's function with these arguments, converted once: which is what costs most of a call.
 
-        What is a C object already, or a reference to one, stays that, and each call takes its value of then. Raises as
-        ``function`` does, ctypes.ArgumentError for what C does not take.
+        What is a C object already, or a reference to one, stays that. Raises as ``function`` does, TypeError for what C
+        does not take.
         """
-        getattr(self, name)  # for what it raises
-        prototype = _declared(name)
-        values: Sequence[Any] = arguments
-        if prototype.header.startswith("aclnnop/"):
-            _, binding = self.binding(name)
-            prototype = binding.prototype
-            values = arguments if binding.is_ours else binding.arrange(arguments)
-        types = [parameter.ctype for parameter in prototype.parameters]
-        given = [_converted(value, ctype) for value, ctype in zip(values, types, strict=True)]
+        getattr(self, name)  # binds it, or raises
+        _, binding = self.binding(name)
+        given = list(arguments)
+        ordered: list[Any] = []
+        for (position,), parameter in zip(binding.passed, binding.prototype.parameters, strict=True):
+            if position is not None:
+                given[position] = _converted(given[position], parameter.ctype)
+            ordered.append(None if position is None else given[position])
         if name not in self._untyped:
             # Without argument types ctypes takes C objects as they are. Once: each such function refers to itself.
-            self._untyped[name] = ctypes.CFUNCTYPE(prototype.result)((name, self.handle_of(name)))
-        return partial(self._untyped[name], *given)
+            self._untyped[name] = ctypes.CFUNCTYPE(binding.prototype.result)((name, self.handle_of(name)))
+        return Prepared(partial(self._untyped[name], *ordered), given)
 
     def home_of(self, name: str) -> str:
         """Path of the library that exports a function, empty if none does or our headers do not declare it."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from aclnn_kvcache.launch import Repeated, relaunch
+from aclnn_kvcache.launch import Call, relaunch
 from aclnn_kvcache.ops.arguments import Checked
 from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.rules.rule import Contract
@@ -94,7 +94,7 @@ def remember(key: tuple[Any, ...] | None, checked: Checked) -> None:
 def relaunched(device: Device, contract: Contract, stream: Stream, call: Exact) -> bool:
     """Makes the call again if the stream made it before; False if it did not."""
     with stream.lock:  # between the look-up and the launch nobody may destroy the descriptors
-        before: Repeated | None = stream.descriptors.users.get(call.key)
+        before: Call | None = stream.descriptors.calls.get(call.key)
         if before is None:
             return False
         failing = Failing(device.library, contract.api, before.described)

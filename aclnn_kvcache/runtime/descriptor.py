@@ -34,8 +34,8 @@ class Descriptors(Resource):
 
     def __init__(self, device: Device) -> None:
         self._handles: dict[Key, int] = {}
-        self.users: dict[object, Any] = {}
-        """What others made with them, by keys of their own; gone when the handles are."""
+        self.calls: dict[object, Any] = {}
+        """Calls that were made with them, by keys of their own; gone when the handles are."""
         self._made: dict[str, list[int | None]] = {maker.destroy: [] for maker in (TENSOR, INT_ARRAY)}
         made = self._made
         super().__init__(device, lambda owner: _destroy(owner, made))
@@ -46,9 +46,9 @@ class Descriptors(Resource):
         Raises ArgumentError for an array that reaches outside its memory.
         """
         handles, values = self._handles, list(arguments)
-        if len(handles) > KEPT or len(self.users) > KEPT:
+        if len(handles) > KEPT or len(self.calls) > KEPT:
             handles.clear()
-            self.users.clear()
+            self.calls.clear()
             _destroy(self.device, self._made)
         for position, argument in enumerate(values):
             key: Key

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aclnn_kvcache.errors import Described, DeviceFaultError, LaunchFacts
 from aclnn_kvcache.runtime.descriptor import Descriptors
@@ -44,7 +44,9 @@ class Stream(Resource):
         self.lock = threading.RLock()
         self.workspace = Workspace(device)
         self.descriptors = Descriptors(device)
-        """The native objects of this stream's calls; to be used under ``lock``."""
+        """The native objects of this stream's calls; to be used under ``lock``, as the executors."""
+        self.executors: dict[str, Any] = {}
+        """By operator, what its ordinary calls on this stream are made with."""
         self.flight = _Flight()
         """Tells whether what was retained still is: it is until this is another object."""
         self._flights: deque[_Flight] = deque([self.flight])
