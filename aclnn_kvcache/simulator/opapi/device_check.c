@@ -23,13 +23,13 @@ static _Thread_local uint64_t told; /* a bit for each tensor: of the token that 
 /* What was read without having been written: of each tensor the first of the lowest token, which need not be the first
    that the kernel comes to. */
 typedef struct {
-    bool is_there;
     op_operand_place of;
     uint64_t address;
     moment at;
 } unwritten;
 
 static _Thread_local unwritten unwritten_reads[MOST_TENSORS];
+static _Thread_local uint64_t unwritten_tensors; /* a bit for each that has one */
 
 void device_at_token(uint64_t token, const char *what, int64_t value)
 {
@@ -84,6 +84,7 @@ static void report(const op_operand_place *of, uint64_t address, uint64_t bytes,
     const char *kind = sim_memory_kind(first, access);
     const bool is_tensors = inside(of, outside, 1) != 0;
     const bool is_freed = strcmp(kind, "use_after_free") == 0 || strcmp(kind, "freed_while_queued") == 0;
+    const char *copy = of->is_copy ? " (its copy in the workspace)" : "";
     char what[2 * PART_BYTES];
     char token[PART_BYTES];
     char distance[PART_BYTES];
@@ -95,12 +96,11 @@ static void report(const op_operand_place *of, uint64_t address, uint64_t bytes,
     snprintf(what, sizeof what, "%s%s of %llu bytes at %p", token, access == SIM_READ ? "a read" : "a write",
              (unsigned long long)bytes, (const void *)(uintptr_t)address);
     if (is_tensors && is_freed) {
-        sim_report(SIM_CHECK_MEM, kind, of->kernel, "%s is one of tensor %s, whose memory was freed: %p is %s", what,
-                   of->name, first, where);
+        sim_report(SIM_CHECK_MEM, kind, of->kernel, "%s is one of tensor %s%s, whose memory was freed: %p is %s", what,
+                   of->name, copy, first, where);
     } else {
         sim_report(SIM_CHECK_MEM, kind, of->kernel, "%s is not all inside %stensor %s%s: %p is %s, and %s", what,
-                   is_tensors ? "the memory of " : "", of->name, of->is_copy ? " (its copy in the workspace)" : "", first,
-                   distance, where);
+                   is_tensors ? "the memory of " : "", of->name, copy, first, distance, where);
     }
 }
 
@@ -156,13 +156,15 @@ void device_check_written(const op_operand_place *of, uint64_t address, uint64_t
     const void *place = (const void *)(uintptr_t)address;
     const uint64_t written = sim_shadow_written(place, bytes);
     unwritten *known = &unwritten_reads[of->index];
+    const uint64_t bit = UINT64_C(1) << of->index;
 
     if (written == bytes) {
         return;
     }
-    const bool is_lower = known->is_there && at.is_known && known->at.is_known && at.token < known->at.token;
-    if (is_lower || sim_shadow_first(place, of->kernel)) {
-        *known = (unwritten){true, *of, address + written, at};
+    const bool is_lower = at.is_known && known->at.is_known && at.token < known->at.token;
+    if ((unwritten_tensors & bit) != 0 ? is_lower : sim_shadow_first(place, of->kernel)) {
+        *known = (unwritten){*of, address + written, at};
+        unwritten_tensors |= bit;
     }
 }
 
@@ -184,10 +186,7 @@ static void report_unwritten(const unwritten *found)
 
 void device_report_unwritten(void)
 {
-    for (size_t i = 0; i < MOST_TENSORS && sim_checking(SIM_CHECK_INIT); i++) {
-        if (unwritten_reads[i].is_there) {
-            report_unwritten(&unwritten_reads[i]);
-            unwritten_reads[i].is_there = false;
-        }
+    for (; unwritten_tensors != 0; unwritten_tensors &= unwritten_tensors - 1) {
+        report_unwritten(&unwritten_reads[__builtin_ctzll(unwritten_tensors)]);
     }
 }

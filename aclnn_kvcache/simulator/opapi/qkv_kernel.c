@@ -86,7 +86,6 @@ static bool read_row(const qkv_work *work, uint64_t token, uint64_t head, uint16
     const uint64_t all = heads[Q_HEADS] + heads[K_HEADS] + heads[V_HEADS];
     const uint64_t index = work->details->layout_in == TND ? token * all + head : head * work->tokens + token;
     const op_operand_place *qkv = &work->places[QKV];
-
     const uint64_t address = qkv->start + index * HEAD_SIZE * sizeof *row;
 
     return device_read_row(qkv, address, row, HEAD_SIZE * sizeof *row, address == result);
