@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,6 +40,8 @@ class Report(NamedTuple):
 
 def take_reports(library: Library) -> list[Report]:
     """Those that nobody has taken yet, oldest first; none from libraries that make none."""
+    import json  # not on import of the package: most programs never need it
+
     found: list[Report] = []
     if not library.exports(NEXT):
         return found
