@@ -263,3 +263,13 @@ class TestWorkspace:
         memory = scatter.alloc(block + 64)
         call.view_at("keyCacheRef", memory, block + 64, (block, 32, 8, 1))
         self.launch(scatter, call, memory + 64)
+
+    def test_in_the_extents_of_a_cache_that_has_less_memory_is_none(self, scatter: Any) -> None:
+        """Its descriptor says a gigabyte; the workspace is another allocation."""
+        call = scatter_calls.Call(scatter, tokens=1, slots=(0,))
+        for name, row in (("keyCacheRef", 8), ("keyScaleCacheRef", 1)):
+            strides = (8 * row, 4 * row, row, 1)
+            call.view_at(name, call.addresses[name], 1, strides, dims=(2**24, 2, 4, row))
+        workspace = scatter.alloc(self.SIZE)
+        assert workspace > call.addresses["keyCacheRef"]
+        self.launch(scatter, call, workspace)

@@ -3,6 +3,7 @@
 
 #include "core/checks.h"
 #include "core/footprint.h"
+#include "core/memory.h"
 #include "core/memory_check.h"
 #include "core/shadow.h"
 #include "opapi/op_tensor.h"
@@ -57,9 +58,15 @@ static bool meets(search *s, uint64_t axis, uint64_t address)
     return false;
 }
 
-static bool is_there(const op_launch *launch, size_t index)
+/* A tensor has memory in one allocation, whatever its extents say: that of its first element. */
+static bool share_allocation(const void *workspace, uint64_t first)
 {
-    return launch->bases[index] != NULL && !op_tensor_is_empty(&launch->plan->tensors[index]);
+    void *own;
+    void *other;
+    size_t bytes;
+
+    return sim_memory_find(workspace, &own, &bytes) && sim_memory_find((const void *)(uintptr_t)first, &other, &bytes) &&
+           own == other;
 }
 
 /* The bytes between the tensor's lowest and highest that are the workspace's, too; none where start is not below end. */
@@ -72,7 +79,7 @@ static sim_span common_range(const op_launch *launch, size_t index, uint64_t byt
     int64_t low;
     int64_t high;
 
-    if (!is_there(launch, index) || !reach(&whole, 0, &low, &high)) {
+    if (op_tensor_is_empty(tensor) || !share_allocation(launch->workspace, first) || !reach(&whole, 0, &low, &high)) {
         return (sim_span){0, 0};
     }
     low = (int64_t)(first + (uint64_t)low);
