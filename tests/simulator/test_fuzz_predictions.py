@@ -90,6 +90,7 @@ def disagreements(device: Any, operator: str, seed: int, calls: int, statuses: C
     return found
 
 
+@pytest.mark.usefixtures("reports")
 @pytest.mark.parametrize("operator", sorted(DEVICES))
 def test_first_status_is_the_answer(sim: Any, operator: str) -> None:
     device, statuses = DEVICES[operator].Device(sim), Counter[int]()

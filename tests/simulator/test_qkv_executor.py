@@ -75,6 +75,7 @@ class TestExecutors:
         call.attributes = call.attributes._replace(head_nums=device.int_array((1, 1, 1)), layout_qkv=None)
         assert plain_run(device, call) == 561000, "the same values in another list, the same layout by default"
 
+    @pytest.mark.provokes("api:strides_ignored")
     def test_descriptors_of_outputs_count_as_they_came(self, device: Any) -> None:
         call = fresh(device)
         shape = call.stored("qOut").shape

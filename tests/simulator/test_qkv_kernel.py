@@ -42,6 +42,7 @@ class TestPositions:
     def test_empty_batches(self, device: Any) -> None:
         assert self.positions(device, 3, [0, 0, 2, 2, 3], [9, 6, 9, 30]) == [4, 5, 29]
 
+    @pytest.mark.provokes("api:length_below_tokens")
     def test_a_length_below_the_tokens_restarts_at_0(self, device: Any) -> None:
         assert self.positions(device, 4, [0, 2, 4], [9, 1]) == [7, 8, 0, 1]
 
@@ -51,6 +52,7 @@ class TestPositions:
     def test_tokens_in_front_of_the_first_batch(self, device: Any) -> None:
         assert self.positions(device, 4, [2, 4], [12]) == [0, 1, 10, 11]
 
+    @pytest.mark.provokes("api:batch_out_of_range")
     def test_the_cursor_goes_forward_only(self, device: Any) -> None:
         """Batch 1 would be tokens 4 up to 2, none; batch 2 starts at 2, so tokens 4 and 5 are its third and fourth."""
         assert self.positions(device, 6, [0, 4, 2, 6], [4, 50, 24]) == [0, 1, 2, 3, 22, 23]
@@ -148,6 +150,7 @@ def test_offsets_and_negative_strides(device: Any) -> None:
     same(backward.results(), dense.results())
 
 
+@pytest.mark.provokes("api:strides_ignored")
 def test_outputs_are_written_as_if_they_were_dense(device: Any) -> None:
     dense, strided = busy(device), busy(device).prepare()
     assert dense.run() == 0

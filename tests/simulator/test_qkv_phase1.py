@@ -109,6 +109,7 @@ class TestWorkspace:
         call.view("qkv", np.zeros((3, 8, 128), np.uint16), (1024, 128, 1))
         assert device.workspace_size(call.handles, call.attributes) == calls.WORKSPACE + 512 + 3 * 4 * 256
 
+    @pytest.mark.provokes("api:strides_ignored")
     def test_caches_and_outputs_are_never_copied(self, device: Any) -> None:
         call = calls.Call(device).prepare()
         for name in ("kCacheRef", "vCacheRef"):
@@ -166,6 +167,7 @@ def shape_of(device: Any, tensor: int, getter: str) -> list[int]:
     return got
 
 
+@pytest.mark.provokes("api:strides_ignored")
 def test_output_descriptors_are_rewritten(device: Any) -> None:
     call = calls.Call(device).prepare()
     call.view("qOut", np.zeros((3, 2, 256), np.uint8), (512, 256, 1), offset=5)

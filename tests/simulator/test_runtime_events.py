@@ -90,6 +90,7 @@ def test_two_streams_ordered_by_an_event(rt: Runtime, family: tuple[Any, ...]) -
     rt.ok("aclrtFreeHost", host)
 
 
+@pytest.mark.provokes("sync:wait_without_record")
 def test_older_families_wait_for_a_record_to_come(rt: Runtime) -> None:
     stream, event = rt.stream(), rt.event(WITH_FLAG, SYNC)
     rt.ok("aclrtStreamWaitEvent", stream, event)
@@ -146,6 +147,7 @@ def test_a_recorded_event_may_be_destroyed_before_the_wait_runs(rt: Runtime) -> 
     rt.ok("aclrtSynchronizeDevice")
 
 
+@pytest.mark.provokes("sync:wait_without_record")
 def test_dropping_a_stream_ends_its_wait_and_its_records(rt: Runtime) -> None:
     waits, event = rt.stream(), rt.event()
     rt.ok("aclrtStreamWaitEvent", waits, event)

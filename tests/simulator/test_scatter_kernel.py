@@ -200,7 +200,7 @@ class TestNarrowIndices:
         assert {(report["check"], report["kind"]) for report in found} == {("mem", "wrapped_offset")}
         assert found[0]["text"] == (
             "token 1: element 4294967368 of tensor keyCacheRef is beyond the kernel's 32 bits, which leave element 72: "
-            "that one is overwritten"
+            "that one is overwritten; split caches that are this large"
         )
 
     def test_the_limit_wraps(self, device: Any, reports: Any) -> None:
