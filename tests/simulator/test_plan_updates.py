@@ -5,7 +5,6 @@ values that the plan has by then.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -136,33 +135,30 @@ def test_a_launch_whose_addresses_cannot_be_set_launches_nothing(
 
 
 def test_a_launch_of_another_thread_sees_all_of_an_update_or_nothing(
-    session: kv.Session, monkeypatch: pytest.MonkeyPatch
+    session: kv.Session, failing: Callable[[str], None]
 ) -> None:
     """Key and slots go together: the rows of block i hold i, or were never written."""
     keys = [session.array(np.full((4, 1, 16), i, np.uint8).view(E4M3)) for i in range(8)]
     slots = [np.arange(4 * i, 4 * i + 4, dtype=np.int32) for i in range(8)]
     caches = [session.array(np.zeros((8, 1, 4, 16), E4M3)) for _ in range(2)]
     scales = session.array(np.ones((4, 1), np.float32)), session.array(np.zeros((8, 1, 4, 1), np.float32))
-    interval = sys.getswitchinterval()
     with session.prepare_scatter_pa_kv_cache_with_k_scale(keys[0], keys[0], *caches, slots[0], *scales) as plan:
         is_over = threading.Event()
 
-        def updates() -> None:
-            turn = 0
+        def launches() -> None:
             while not is_over.is_set():
-                turn = (turn + 1) % 8
-                plan.update(key=keys[turn], value=keys[turn], slot_mapping=slots[turn])
-
-        thread = threading.Thread(target=updates)
-        sys.setswitchinterval(1e-5)
-        try:
-            thread.start()
-            for _ in range(1500):
                 plan()
+
+        thread = threading.Thread(target=launches)
+        thread.start()
+        failing("aclrtMemcpy#*:delay=2ms")  # time for launches in the midst of an update
+        try:
+            for turn in range(24):
+                plan.update(key=keys[turn % 8], slot_mapping=slots[turn % 8], value=keys[turn % 8])
         finally:
-            sys.setswitchinterval(interval)
             is_over.set()
             thread.join()
+            failing("")
         session.stream.synchronize()
     for cache in caches:
         blocks = cache.numpy().view(np.uint8)
