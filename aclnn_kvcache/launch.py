@@ -258,6 +258,7 @@ class PreparedLaunch(Resource):
         self._flight = stream.flight
 
     def _place_descriptors(self) -> None:
+        """If this fails nothing is launched, and the next launch sets all addresses again."""
         for position in self._misplaced:
             argument, tensor = self._arguments[position], self._native[position]
             # The descriptor keeps its offset: the storage is moved so that the first element is the array's.
