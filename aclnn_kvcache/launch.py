@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -198,7 +198,10 @@ class PreparedLaunch(Resource):
         self._native = self._descriptors.native(arguments)
         self._executor = executor = Executor(device, operator, self._native)
         super().__init__(device, lambda owner: executor.close())
+        self.returned: object = None
+        """What ``run`` gives back: the results of the launch, for who asked for it."""
         self._flight: object = None
+        self._misplaced: set[int] = set()
         self._room = 0
         executor.size()
         executor.make_repeatable()
@@ -216,7 +219,7 @@ class PreparedLaunch(Resource):
     def executor(self) -> int | None:
         return self._executor.handle if self.is_repeatable else None
 
-    def run(self) -> None:
+    def run(self) -> object:
         """Queues the call on its stream. Raises as ``launch`` does, ClosedError after ``close``."""
         stream, executor = self.stream, self._executor
         with stream.lock:
@@ -228,22 +231,22 @@ class PreparedLaunch(Resource):
                     self._retain()
             executor.run()
             stream.launched(self.operator, self._described)
+            returned = self.returned
         if self.device.blocking:
             stream.synchronize()
+        return returned
 
-    def point(self, position: int, array: DeviceArray) -> None:
-        """Puts another array of equal shape, dtype and strides in the place of an argument, from the next launch on."""
-        old = self._arguments[position]
-        # The descriptor keeps its offset: the storage is moved so that the first element is the array's.
-        base = array.ptr - old.layout.offset
+    def point(self, arrays: Mapping[int, DeviceArray], returned: object) -> None:
+        """Puts others of equal shape, dtype and strides in the place of arguments, by position, from the next launch
+        on: that sees all of them, as it gives the descriptors their addresses before anything else."""
         with self.stream.lock:
-            tensor = self._native[position]
-            if self.is_repeatable:
-                self.device.call("aclSetTensorAddr", self._executor.handle, position, tensor, base)
-            else:
-                self.device.call("aclSetRawTensorAddr", tensor, base)
-            self._arguments[position] = _Moved(array.buffer, old.layout)
+            arguments = list(self._arguments)
+            for position, array in arrays.items():
+                arguments[position] = _Moved(array.buffer, array.ptr, arguments[position].layout)
+            self._misplaced |= arrays.keys()
             self._flight = None
+            self._arguments = arguments
+            self.returned = returned
 
     def close(self) -> None:
         """Waits for queued launches if they share a repeatable executor, then gives it back. Idempotent."""
@@ -267,12 +270,27 @@ class PreparedLaunch(Resource):
         buffers = [argument.buffer for argument in self._arguments if hasattr(argument, "buffer")]
         for buffer in buffers:
             buffer.require_open()
+        self._place_descriptors()
         stream.retain(self, *buffers)
         self._flight = stream.flight
+
+    def _place_descriptors(self) -> None:
+        """If this fails nothing is launched, and the next launch sets all addresses again."""
+        for position in self._misplaced:
+            argument, tensor = self._arguments[position], self._native[position]
+            # The descriptor keeps its offset: the storage is moved so that the first element is the array's.
+            base = argument.ptr - argument.layout.offset
+            if self.is_repeatable:
+                self.device.call("aclSetTensorAddr", self._executor.handle, position, tensor, base)
+            else:
+                self.device.call("aclSetRawTensorAddr", tensor, base)
+        self._misplaced = set()
 
 
 class _Moved(NamedTuple):
     """An argument whose memory is another than that of the array its descriptor was made of."""
 
     buffer: DeviceBuffer
+    ptr: int
     layout: TensorLayout
+    """Of the array that the descriptor was made of."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -23,6 +23,7 @@ from aclnn_kvcache.ops.qkv_rms_norm_rope_cache_with_k_scale import (
     Attributes,
     qkv_rms_norm_rope_cache_with_k_scale,
 )
+from aclnn_kvcache.ops.same_arguments import arguments_of
 from aclnn_kvcache.ops.scatter_pa_kv_cache_with_k_scale import scatter_pa_kv_cache_with_k_scale
 from aclnn_kvcache.runtime import memory
 from aclnn_kvcache.runtime.device import BLOCKING, EXIT_PATIENCE, Device
@@ -328,35 +329,18 @@ class Session:
                 options = {"cache_layout": cache_layout, "padding": padding}
                 self._recorder.record("scatter_pa_kv_cache_with_k_scale", options, on, arguments, call)
 
-    def prepare_scatter_pa_kv_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
+    @arguments_of(scatter_pa_kv_cache_with_k_scale)
+    def prepare_scatter_pa_kv_cache_with_k_scale(self, given: dict[str, Any]) -> Plan:
         """A plan of a call: ``plan()`` launches it, again and again, for the cost of little more than CANN's own.
 
         Takes the arguments of ``scatter_pa_kv_cache_with_k_scale``, on the device; slot_mapping may be a host array,
         which is checked and copied, as are those that ``plan.update(slot_mapping=...)`` brings. In a session that
         records, each launch is kept as a call on device arrays, and waited for. Raises as the call does, and
-        ArgumentError for host arrays and for a call that launches nothing.
+        ArgumentError for other host arrays and for a call that launches nothing.
         """
-        given = _given(Session.scatter_pa_kv_cache_with_k_scale, self, arguments, keywords)
         with self._device.bound():
             stream, options = self._stream(given.pop("stream")), (given.pop("cache_layout"), given.pop("padding"))
             return self._recorded(scatter.prepare(self._device, stream, given, *options))
-
-    def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, *arguments: Any, **keywords: Any) -> Plan:
-        """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
-
-        slot_mapping, query_start_loc, seq_lens and mrope_position may be host arrays. ``plan()`` returns (q_out,
-        q_scale), the same arrays each time; None for the latter in M-RoPE.
-        """
-        given = _given(Session.qkv_rms_norm_rope_cache_with_k_scale, self, arguments, keywords)
-        with self._device.bound():
-            stream = self._stream(given.pop("stream"))
-            attributes = Attributes.of(**{name: given.pop(name) for name in Attributes._fields})
-            return self._recorded(qkv.prepare(self._device, stream, given, attributes))
-
-    def _recorded(self, plan: Plan) -> Plan:
-        if self._recorder is not None:
-            plan.record_by(self._recorder.record)
-        return plan
 
     def qkv_rms_norm_rope_cache_with_k_scale(
         self,
@@ -471,6 +455,23 @@ class Session:
             named = attributes._asdict()
             return self._recorder.record("qkv_rms_norm_rope_cache_with_k_scale", named, on, arguments, call)
 
+    @arguments_of(qkv_rms_norm_rope_cache_with_k_scale)
+    def prepare_qkv_rms_norm_rope_cache_with_k_scale(self, given: dict[str, Any]) -> Plan:
+        """A plan of a call of the fused operator, as ``prepare_scatter_pa_kv_cache_with_k_scale`` makes one of scatter.
+
+        slot_mapping, query_start_loc, seq_lens and mrope_position may be host arrays. ``plan()`` returns (q_out,
+        q_scale), the same arrays each time; None for the latter in M-RoPE.
+        """
+        with self._device.bound():
+            stream = self._stream(given.pop("stream"))
+            attributes = Attributes.of(**{name: given.pop(name) for name in Attributes._fields})
+            return self._recorded(qkv.prepare(self._device, stream, given, attributes))
+
+    def _recorded(self, plan: Plan) -> Plan:
+        if self._recorder is not None:
+            plan.record_by(self._recorder.record)
+        return plan
+
     def _stream(self, stream: Stream | None) -> Stream:
         chosen = self.stream if stream is None else stream
         if not isinstance(chosen, Stream):
@@ -482,16 +483,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.backend} device {self.device}{' closed' if self.closed else ''}>"
-
-
-def _given(method: Callable[..., Any], *call: Any) -> dict[str, Any]:
-    """Arguments by name, as the method would have got them."""
-    from inspect import signature  # not on import of the package: it takes a while
-
-    session, arguments, keywords = call
-    bound = signature(method).bind(session, *arguments, **keywords)
-    bound.apply_defaults()
-    return {name: value for name, value in bound.arguments.items() if name != "self"}
 
 
 def _integer(argument: str, value: object, meaning: str, allowed: range) -> int:

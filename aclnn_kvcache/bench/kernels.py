@@ -101,7 +101,7 @@ def oracle_figures(repeats: int) -> Iterator[Figure]:
 def kernel_figures(session: Session, repeats: int) -> Iterator[Figure]:
     """Launch to synchronise: on the simulator what its kernels take, on CANN those of the device and the launch."""
     scatter = scatter_arrays()
-    device = {name: session.array(array) for name, array in scatter.items()}
+    device: dict[str, Any] = {name: session.array(array) for name, array in scatter.items()}
     moved = [scatter[name].view(np.uint8) for name in ("key", "value", "key_scale")]
     targets = [np.empty_like(array) for array in moved]
     with session.prepare_scatter_pa_kv_cache_with_k_scale(**device) as plan:

@@ -36,7 +36,7 @@ def place_of(device: Device | None, arrays: Arrays, written: Sequence[str]) -> s
     Raises ArgumentError for anything but arrays, for arrays of both kinds, for a read-only array that the call writes
     and for a device array of another session; ClosedError for a closed one.
     """
-    places = {name: _place(device, name, array) for name, array in arrays.items() if array is not None}
+    places = {name: place_of_array(device, name, array) for name, array in arrays.items() if array is not None}
     given = ((name, arrays[name]) for name in written)
     return one_place(places, [n for n, array in given if isinstance(array, np.ndarray) and not array.flags.writeable])
 
@@ -60,7 +60,8 @@ def one_place(places: Mapping[str, str], read_only: Iterable[str]) -> str:
     return DEVICE if on_device else HOST
 
 
-def _place(device: Device | None, name: str, array: object) -> str:
+def place_of_array(device: Device | None, name: str, array: object) -> str:
+    """HOST or DEVICE. Raises ArgumentError for anything but an array of this session, ClosedError for a closed one."""
     if isinstance(array, DeviceArray):
         if array.closed:
             raise ClosedError(f"{name} is a device array that was closed")
@@ -98,6 +99,8 @@ class Checked(NamedTuple):
     described: Described
     made: Mapping[str, TensorSpec] = {}
     """The outputs that it makes itself."""
+    unrepeatable: str = ""
+    """Why CANN makes no executor of it repeatable; empty if it does, unless an identical call was cached before."""
 
 
 def require_valid(
@@ -162,7 +165,8 @@ def _check_layout(
     if found:
         return found, Checked(True, facts)
     prediction = predict(operator, call, revision)
-    return list(prediction.risks), Checked(prediction.path != NOTHING, facts)
+    unrepeatable = "" if prediction.is_repeatable else f"{prediction.reason}, and {prediction.repeatable_reason}"
+    return list(prediction.risks), Checked(prediction.path != NOTHING, facts, unrepeatable=unrepeatable)
 
 
 def c_arguments(contract: Contract, arrays: Mapping[str, Array], attributes: Mapping[str, Any]) -> list[Any]:

@@ -25,7 +25,7 @@ from aclnn_kvcache.ops.arguments import (
 )
 from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.ops.known import exact, key_of, recall, relaunched, remember
-from aclnn_kvcache.ops.plan import Plan, require_on_device
+from aclnn_kvcache.ops.plan import Plan, arguments_of_plan
 from aclnn_kvcache.rules.contracts import FIRST
 from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACTS
 from aclnn_kvcache.rules.rule import Contract
@@ -119,7 +119,7 @@ def qkv_rms_norm_rope_cache_with_k_scale(
 def prepare(device: Device, stream: Stream, arguments: Arrays, attributes: Attributes) -> Plan:
     """Checks the arguments and makes a plan of the call, with outputs of its own where none are given."""
     contract = _contract(device.library)
-    require_on_device(device, contract, arguments)
+    arguments = arguments_of_plan(device, contract, arguments)
     checked = _check(device.library, contract, DEVICE, arguments, attributes)
     made = {name: memory.empty(device, spec.shape, np.dtype(spec.dtype)) for name, spec in checked.made.items()}
     return Plan(device, stream, contract, {**arguments, **made}, attributes._asdict(), checked)

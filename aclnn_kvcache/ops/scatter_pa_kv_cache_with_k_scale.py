@@ -22,7 +22,7 @@ from aclnn_kvcache.ops.arguments import (
 )
 from aclnn_kvcache.ops.failure import Failing
 from aclnn_kvcache.ops.known import exact, key_of, recall, relaunched, remember
-from aclnn_kvcache.ops.plan import Plan, require_on_device
+from aclnn_kvcache.ops.plan import Plan, arguments_of_plan
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.stream import Stream
@@ -78,7 +78,7 @@ def scatter_pa_kv_cache_with_k_scale(
 def prepare(device: Device, stream: Stream, arguments: Arrays, cache_layout: str | None, padding: str) -> Plan:
     """Checks the arguments and makes a plan of the call. See the method of Session."""
     attributes = Attributes.of(cache_layout, padding)._asdict()
-    require_on_device(device, CONTRACT, arguments)
+    arguments = arguments_of_plan(device, CONTRACT, arguments)
     specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
     checked = require_valid(device.library, CONTRACT, DEVICE, specs, arguments, attributes)
     if not checked.launches:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from aclnn_kvcache import layout
+from aclnn_kvcache.dtypes import hint_for, name_of
 from aclnn_kvcache.errors import ArgumentError, OutOfDeviceMemory
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.resource import Resource, destroy, make
@@ -176,6 +177,27 @@ class DeviceArray:
         view = np.ndarray(self.shape, self.dtype, span, -low, self.strides)
         return np.array(view, order="C", copy=True)
 
+    def copy_from(self, host: np.ndarray[Any, Any]) -> None:
+        """Writes the values of a host array of equal shape and dtype, and any strides, into this array's memory, after
+        waiting for queued work that uses it. Of a view only its own elements are written, with a copy for each dense
+        run of them.
+
+        Raises, with nothing changed, ArgumentError for anything else and for a view that has an element twice,
+        DeviceFaultError if the queued work failed, ClosedError.
+        """
+        if not isinstance(host, np.ndarray) or isinstance(host, np.ma.MaskedArray):
+            raise ArgumentError("host", "a numpy.ndarray", type(host).__name__, "nothing is converted behind your back")
+        if host.shape != self.shape or host.dtype != self.dtype:
+            wanted, got = (f"{name_of(a.dtype)}{list(a.shape)}" for a in (self, host))
+            hint = hint_for(host.dtype, (self.dtype,)) if host.dtype != self.dtype else ""
+            raise ArgumentError("host", f"shape and dtype of the device array, {wanted}", got, hint)
+        if layout.overlaps_itself(self.shape, self.strides, self.dtype.itemsize):
+            raise ArgumentError("array", "a view that has each element once", repr(self))
+        self.buffer.require_open()
+        with self.buffer.device.bound():
+            self.buffer.device.settle(self.buffer)
+            _write(self, host)
+
     def close(self) -> None:
         """Frees the memory, for all views of it, after waiting for queued work that uses it. Idempotent."""
         self.buffer.close()
@@ -200,11 +222,30 @@ def empty(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> DeviceA
 
 def upload(device: Device, array: np.ndarray[Any, Any]) -> DeviceArray:
     """A dense device copy of a host array of any strides. Returns when the bytes are there."""
-    dense = np.ascontiguousarray(array)
     result = empty(device, array.shape, array.dtype)
-    if array.size:
-        device.call("aclrtMemcpy", result.ptr, result.nbytes, address(dense), result.nbytes, HOST_TO_DEVICE)
+    _write(result, array)
     return result
+
+
+def _write(array: DeviceArray, host: np.ndarray[Any, Any]) -> None:
+    """Copies a host array of equal shape and dtype into the elements of the device array, and nowhere else."""
+    if not array.size:
+        return
+    # Both are walked in the order in which the elements lie on the device.
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    forwards = tuple(slice(None, None, -1 if array.strides[axis] < 0 else 1) for axis in order)
+    source = np.ascontiguousarray(np.asarray(host).transpose(order)[forwards])
+    axes = [(abs(array.strides[axis]), array.shape[axis]) for axis in order if array.shape[axis] > 1]
+    run = array.dtype.itemsize
+    while axes and axes[-1][0] == run:
+        run *= axes.pop()[1]
+    first, _ = layout.bounds(array.shape, array.strides)
+    starts = np.array([array.ptr + first], np.uint64)
+    for stride, extent in axes:
+        starts = np.add.outer(starts, stride * np.arange(extent, dtype=np.uint64)).ravel()
+    with array.buffer.device.bound():
+        for index, start in enumerate(starts.tolist()):
+            array.buffer.device.call("aclrtMemcpy", start, run, address(source) + index * run, run, HOST_TO_DEVICE)
 
 
 def address(array: np.ndarray[Any, Any]) -> int:

@@ -22,7 +22,7 @@ print(" ".join(sorted(set(sys.modules) - before)))
 WHEN_NEEDED = {
     *(f"aclnn_kvcache.{unit}" for unit in ("bench", "bundle", "cli", "doctor", "replay", "smoke")),
     *(f"aclnn_kvcache.explain.{name}" for name in ("context", "phrases", "plog", "text", "verdict")),
-    *("argparse", "asyncio", "difflib", "importlib.metadata", "inspect", "json", "logging", "subprocess", "tempfile"),
+    *("argparse", "asyncio", "difflib", "importlib.metadata", "json", "logging", "subprocess", "tempfile"),
 }
 """What most programs never need, and what would make importing slow. `aclnn-kvcache bench` measures how slow it is."""
 

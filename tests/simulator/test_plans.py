@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
+from plan_calls import E4M3, expect_scatter, fused_arrays, scatter_arrays, uploaded
 
 import aclnn_kvcache as kv
 from aclnn_kvcache import oracle
-
-E4M3 = ml_dtypes.float8_e4m3fn
 
 
 @pytest.fixture
@@ -20,53 +19,11 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(5)
 
 
-def scatter_arrays(rng: np.random.Generator, tokens: int = 3) -> dict[str, np.ndarray[Any, Any]]:
-    def fp8(*shape: int) -> np.ndarray[Any, Any]:
-        return rng.integers(0, 256, shape, np.uint8).view(E4M3)
-
-    return {
-        "key": fp8(tokens, 2, 16),
-        "value": fp8(tokens, 2, 16),
-        "key_cache": fp8(4, 2, 4, 16),
-        "value_cache": fp8(4, 2, 4, 16),
-        "slot_mapping": rng.permutation(16)[:tokens].astype(np.int32),
-        "key_scale": rng.random((tokens, 2), np.float32),
-        "key_scale_cache": rng.random((4, 2, 4, 1), np.float32),
-    }
-
-
-def fused_arrays(rng: np.random.Generator) -> dict[str, np.ndarray[Any, Any]]:
-    return {
-        "qkv": rng.standard_normal((3, 12, 128)).astype(ml_dtypes.bfloat16),
-        "q_gamma": rng.random(128, np.float32),
-        "k_gamma": rng.random(128, np.float32),
-        "cos_sin": rng.random((8, 128), np.float32),
-        "slot_mapping": np.array([3, 0, 9], np.int32),
-        "k_cache": np.zeros((4, 2, 4, 128), E4M3),
-        "v_cache": np.zeros((4, 2, 4, 128), E4M3),
-        "k_scale_cache": np.zeros((4, 2, 4, 1), np.float32),
-        "query_start_loc": np.array([0, 3], np.int32),
-        "seq_lens": np.array([5], np.int32),
-        "rotation": np.eye(128).astype(ml_dtypes.bfloat16),
-        "v_scale": np.ones(2, np.float32),
-    }
-
-
-def uploaded(session: kv.Session, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, kv.DeviceArray]:
-    return {name: session.array(array) for name, array in arrays.items()}
-
-
-def expect_scatter(host: dict[str, np.ndarray[Any, Any]], device: dict[str, kv.DeviceArray]) -> None:
-    expected = oracle.scatter_pa_kv_cache_with_k_scale(**host)
-    for name in ("key_cache", "value_cache", "key_scale_cache"):
-        assert device[name].numpy().tobytes() == getattr(expected, name).tobytes()
-
-
 def test_each_launch_moves_what_the_arrays_hold_then(session: kv.Session, rng: np.random.Generator) -> None:
     host = scatter_arrays(rng)
     device = uploaded(session, host)
     with session.prepare_scatter_pa_kv_cache_with_k_scale(**device) as plan:
-        assert (plan.mode, "scatter on contiguous tensors" in plan.reason) == ("two-phase", True)
+        assert (plan.mode, "because all tensors are contiguous" in plan.reason) == ("two-phase", True)
         assert plan() is None
         expect_scatter(host, device)
         other = scatter_arrays(rng)
@@ -146,7 +103,10 @@ def test_the_fused_operator_is_repeatable_unless_it_was_called_before(
     given = {"q_out": outputs[0], "q_scale": outputs[1]}
     session.qkv_rms_norm_rope_cache_with_k_scale(**device, **given, head_nums=(8, 2, 2))
     second = session.prepare_qkv_rms_norm_rope_cache_with_k_scale(**device, **given, head_nums=(8, 2, 2))
-    assert (second.mode, "identical call" in second.reason) == ("two-phase", True)
+    assert second.mode == "two-phase"
+    assert second.reason.startswith(
+        "CANN refuses to make the executor repeatable, as it does once an identical call was made on this thread: "
+    )
     fresh = session.array(host["qkv"][::-1])
     second.update(qkv=fresh)
     second()
@@ -186,8 +146,16 @@ def test_a_plan_keeps_its_arrays_and_work_in_flight_alive(
 def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> None:
     host = scatter_arrays(rng)
     device = uploaded(session, host)
-    with pytest.raises(kv.ArgumentError, match="device arrays: a plan launches on them again"):
+    with pytest.raises(kv.ArgumentError) as caught:
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "key": host["key"], "value_cache": host["key"]})
+    assert str(caught.value) == (
+        "arguments: expected device arrays: a plan launches on them again and again; only slot_mapping may be on the "
+        "host, got key, value_cache on the host; session.array(...) makes a device copy"
+    )
+    host["key_cache"].flags.writeable = False
+    with pytest.raises(kv.ArgumentError, match="may be on the host, got key, value, key_cache, value_cache"):
         session.prepare_scatter_pa_kv_cache_with_k_scale(**host)
+    host["key_cache"].flags.writeable = True
     with pytest.raises(kv.AclnnParameterError, match="key_scale is None"):
         session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "key_scale": None})
     empty = {name: session.array(array) for name, array in scatter_arrays(rng, 0).items()}
@@ -201,6 +169,8 @@ def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> N
         "key: expected an array like the one it replaces": {"key": session.array(host["key"][:2])},
         "key: expected a device array, got a host array": {"key": host["key"]},
         "key: expected a numpy.ndarray or a DeviceArray, got list": {"key": [1]},
+        "key: expected a numpy.ndarray or a DeviceArray, got NoneType": {"key": None},
+        "slot_mapping: expected a numpy.ndarray or a DeviceArray, got int": {"slot_mapping": 3},
     }
     for words, arrays in refused.items():
         with pytest.raises(kv.ArgumentError, match=words):
@@ -209,6 +179,8 @@ def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> N
         plan.update(key_cache=device["value_cache"])
     closed = session.array(host["key"])
     closed.close()
+    with pytest.raises(kv.ClosedError, match="key is a device array that was closed"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**{**device, "key": closed})
     with pytest.raises(kv.ClosedError):
         plan.update(key=closed)
     plan()
@@ -219,6 +191,26 @@ def test_what_a_plan_refuses(session: kv.Session, rng: np.random.Generator) -> N
         plan()
     with pytest.raises(kv.ClosedError):
         plan.update(key=device["key"])
+
+
+def test_the_signature_is_that_of_the_call() -> None:
+    for name in ("scatter_pa_kv_cache_with_k_scale", "qkv_rms_norm_rope_cache_with_k_scale"):
+        call, prepare = getattr(kv.Session, name), getattr(kv.Session, f"prepare_{name}")
+        assert signature(prepare) == signature(call).replace(return_annotation="Plan")
+        assert prepare.__name__ == f"prepare_{name}"
+        assert prepare.__doc__.startswith("A plan of a call")
+
+
+def test_a_call_with_other_arguments_than_those_of_the_call(session: kv.Session, rng: np.random.Generator) -> None:
+    device = uploaded(session, scatter_arrays(rng))
+    with pytest.raises(TypeError, match="head_nums"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**device, head_nums=(1, 1, 1))
+    with pytest.raises(kv.ArgumentError, match="padding: expected"):
+        session.prepare_scatter_pa_kv_cache_with_k_scale(**device, padding="none")
+    with session.prepare_scatter_pa_kv_cache_with_k_scale(*device.values(), padding="skip") as plan:
+        assert plan.stream is session.stream
+    with session.prepare_scatter_pa_kv_cache_with_k_scale(**device, stream=(side := session.create_stream())) as plan:
+        assert plan.stream is side
 
 
 def test_a_closed_array_ends_a_plan_with_an_error_and_not_a_fault(
