@@ -107,6 +107,21 @@ GROUPS = (
         rows=(("duplicate_slot", "tokens of one call share a slot, and which one it keeps is undefined"),),
     ),
     Group(
+        check="race",
+        causes="a view with a stride of 0 or one that is too short, or one buffer passed for two tensors",
+        action="give each tensor memory of its own, and each row of a cache its own bytes",
+        rows=(
+            ("overlapping_rows", "rows of one tensor lie on each other, and which one stays is undefined"),
+            ("overlapping_tensors", "tensors of one call share bytes that the kernel writes"),
+        ),
+    ),
+    Group(
+        check="api",
+        causes="a workspace that is cut out of a bigger buffer at the wrong place",
+        action="allocate the workspace by itself, with the size that phase 1 gave",
+        rows=(("workspace_overlaps_tensor", "the kernel's scratch memory lies on a tensor of the call"),),
+    ),
+    Group(
         check="sync",
         causes="an asynchronous call that is taken for done when it returns",
         action=_WAIT,

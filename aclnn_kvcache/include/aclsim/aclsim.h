@@ -137,12 +137,13 @@ int aclsim_set_profile(const char *text);
      mem    out_of_bounds_read out_of_bounds_write guard_overwritten use_after_free freed_while_queued double_free
             invalid_free inner_free host_touch overlapping_copy wrapped_slot wrapped_offset wrapped_limit
      init   uninitialised_read
-     race   unordered_writes unordered_read_and_write duplicate_slot
+     race   unordered_writes unordered_read_and_write duplicate_slot overlapping_rows overlapping_tensors
      sync   read_before_synchronise write_before_synchronise freed_in_flight destroyed_in_flight finalized_in_flight
             exit_in_flight time_before_synchronise wait_without_record
      api    unheard_fault ignored_status unknown_handle handle_of_another_kind destroyed_handle
             tensor_destroyed_between_phases consumed_executor executor_of_another_operator workspace_too_small
-            workspace_outside_allocation workspace_not_device_memory memory_of_another_device misaligned
+            workspace_outside_allocation workspace_not_device_memory workspace_overlaps_tensor
+            memory_of_another_device misaligned
             slot_out_of_range position_out_of_range batch_out_of_range length_below_tokens strides_ignored no_device
             stream_of_another_context call_before_init call_after_finalize repeated_init repeated_finalize
             finalize_in_use copy_kind_mismatch event_not_resettable too_many_dimensions
