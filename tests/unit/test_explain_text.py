@@ -8,6 +8,7 @@ import random
 import pytest
 
 import aclnn_kvcache as kv
+from aclnn_kvcache.explain import asking
 from aclnn_kvcache.explain import text as searching
 from aclnn_kvcache.explain.phrases import PHRASES, compiled, matches
 from aclnn_kvcache.explain.text import clean, find
@@ -159,7 +160,7 @@ def test_long_texts_are_looked_at_line_by_different_line(monkeypatch):
 
 
 def test_of_a_very_long_text_the_end_counts(monkeypatch):
-    monkeypatch.setattr("aclnn_kvcache.explain.asking.LONGEST_TEXT", 20)
+    monkeypatch.setattr(asking, "LONGEST_TEXT", 20)
     explanation = kv.explain("ret=161002\nret=507015 and more")
     assert (explanation.unread, [cause.code for cause in explanation.causes]) == (10, ["507015"])
 
