@@ -21,7 +21,8 @@ print(" ".join(sorted(set(sys.modules) - before)))
 
 WHEN_NEEDED = {
     *(f"aclnn_kvcache.{unit}" for unit in ("bench", "bundle", "cli", "doctor", "replay", "smoke")),
-    *(f"aclnn_kvcache.explain.{name}" for name in ("context", "phrases", "plog", "text", "verdict")),
+    *(f"aclnn_kvcache.explain.{name}" for name in ("asking", "context", "phrases", "plog", "text", "verdict")),
+    *("aclnn_kvcache.compare.report", "aclnn_kvcache.native.library", "aclnn_kvcache.oracle", "pathlib"),
     *("argparse", "asyncio", "difflib", "importlib.metadata", "json", "logging", "subprocess", "tempfile"),
 }
 """What most programs never need, and what would make importing slow. `aclnn-kvcache bench` measures how slow it is."""
