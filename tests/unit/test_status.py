@@ -173,3 +173,10 @@ def test_no_advice_is_there_twice():
 )
 def test_advice_that_users_need(value, words):
     assert words in " ".join(ADVICE[value])
+
+
+@pytest.mark.parametrize("code", [507015, 507035])
+def test_a_fault_names_all_that_leads_a_kernel_out_of_memory(code):
+    action = describe(code).action
+    for word in ("slots", "positions", "seq_lens", "rows of cos_sin", "strides", "buffer sizes"):
+        assert word in action
