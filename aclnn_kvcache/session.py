@@ -391,7 +391,8 @@ class Session:
                                                                     in M-RoPE
         ==================  ======================================  ==========================================
 
-        What is not in a scene is None. The scenes, by the revision of the operator that is in force (``qkv_abi``):
+        What is not in a scene is None, and to be passed: query_start_loc, seq_lens and rotation have no default. The
+        scenes, by the revision of the operator that is in force (``qkv_abi``):
 
         ======  =========  ==============  ============  ===================  ===================
         scene   revisions  mrope_position  q_quant_mode  k_quant_mode         layouts

@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from aclnn_kvcache.bench.measure import Figure, Timed, figure
+from aclnn_kvcache.bench.measure import Figure, Texts, Timed, figure
 
 NEEDED = "import numpy, ml_dtypes"
-TEXTS = ("import aclnn_kvcache", "import numpy, ml_dtypes", "at most 25 ms above")
+TEXTS = Texts("import aclnn_kvcache", "import numpy, ml_dtypes", 25)
 
 
 def import_figures(repeats: int) -> Iterator[Figure]:

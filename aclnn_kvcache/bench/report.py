@@ -26,14 +26,14 @@ class Report(NamedTuple):
     error: str = ""
 
 
-def surroundings(session: Session) -> dict[str, Any]:
-    """Machine, libraries and versions, without which a figure means nothing."""
+def surroundings(session: Session | None) -> dict[str, Any]:
+    """Machine, libraries and versions, without which a figure means nothing. None where no library is in use."""
     return {
-        "backend": session.backend,
-        "soc_name": session.soc_name,
-        "cann_version": session.cann_version,
-        "revision": session.qkv_abi,
-        "libraries": list(session.libraries),
+        "backend": session and session.backend,
+        "soc_name": session and session.soc_name,
+        "cann_version": session and session.cann_version,
+        "revision": session and session.qkv_abi,
+        "libraries": list(session.libraries) if session else [],
         "machine": platform.machine(),
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -50,6 +50,8 @@ def as_json(report: Report) -> str:
     figures = [
         {
             **item._asdict(),
+            "goal": item.goal,
+            "met": item.met,
             "subject_seconds": _seconds(item.subject_seconds),
             "baseline_seconds": _seconds(item.baseline_seconds),
         }
@@ -60,9 +62,12 @@ def as_json(report: Report) -> str:
 
 
 def header(facts: Mapping[str, Any]) -> str:
-    return (
+    used = (
         f"backend {facts['backend']}, {facts['soc_name']}, CANN {facts['cann_version']}, revision "
-        f"{facts['revision']} of the fused operator\n"
+        f"{facts['revision']} of the fused operator"
+    )
+    return (
+        f"{used if facts['backend'] else 'no backend in use: these figures need none'}\n"
         f"{facts['processor']}, {facts['cores']} cores ({facts['machine']}), load {facts['load']:.1f}, Python "
         f"{facts['python']}, NumPy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"
     )
@@ -70,11 +75,13 @@ def header(facts: Mapping[str, Any]) -> str:
 
 def line(item: Figure) -> str:
     value = "not measured" if item.value is None else f"{item.value:.4g} {item.unit}"
-    text = f"{item.name:38} {value:>24}   goal: {item.goal}; against {item.baseline}"
+    verdict = "" if item.met is None else ", met" if item.met else ", not met"
+    lines = [f"{item.name:42} {value:>24}   goal: {item.goal}{verdict}{'; noisy' if item.noisy else ''}"]
+    lines.append(f"{item.subject}; against {item.baseline}" if item.baseline else item.subject)
     if item.subject_seconds and item.baseline_seconds:
-        times = [_times(sample) for sample in (item.subject_seconds, item.baseline_seconds)]
-        text += f"\n{'':38} {times[0]} against {times[1]}"
-    return f"{text}\n{'':38} {item.note}" if item.note else text
+        lines.append(" against ".join(_times(sample) for sample in (item.subject_seconds, item.baseline_seconds)))
+    lines += [item.note] if item.note else []
+    return f"\n{'':42} ".join(lines)
 
 
 def _times(sample: Sample) -> str:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -13,6 +14,16 @@ from aclnn_kvcache.compare.rows import Worst, blocks, describe_row, place, sort_
 from aclnn_kvcache.compare.rules import Array, Exact, Mask, Relative, Rule, Tolerant
 from aclnn_kvcache.compare.steps import Bf16, Fp8, Int8
 
+RULES: Mapping[str, tuple[Callable[..., Rule], Mapping[str, float]]] = {
+    "exact": (Exact, {}),
+    "fp8": (Fp8, {"max_steps": 1, "max_share": 0.001}),
+    "bf16": (Bf16, {"max_steps": 1, "max_share": 0.01}),
+    "int8": (Int8, {"max_steps": 1, "max_share": 1}),
+    "relative": (Relative, {"rtol": 1e-6}),
+    "mx": (Mx, {"max_steps": 1, "max_share": 0.01, "rtol": 0.01}),
+}
+"""Each with the limits that it takes, as they are where none are given."""
+
 
 def compared(
     actual: Array,
@@ -20,15 +31,12 @@ def compared(
     rule: str,
     before: Array | None,
     scale: Sequence[Array] | None,
-    max_steps: int,
-    max_share: float | None,
-    rtol: float | None,
+    limits: Mapping[str, float | None],
 ) -> Comparison:
     """See ``compare``."""
-    tolerant = _tolerant_rules(max_steps, max_share, rtol)
-    rules: dict[str, Rule] = {"exact": Exact(), **tolerant}
-    if not isinstance(rule, str) or rule not in rules:
-        raise ValueError(f"rule: expected one of {', '.join(map(repr, rules))}, got {rule!r}")
+    if not isinstance(rule, str) or rule not in RULES:
+        raise ValueError(f"rule: expected one of {', '.join(map(repr, RULES))}, got {rule!r}")
+    judge = _rule_with(rule, {name: limit for name, limit in limits.items() if limit is not None})
     arrays = {"expected": expected, "actual": actual} | ({} if before is None else {"before": before})
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
@@ -40,32 +48,27 @@ def compared(
         if array.shape != expected.shape:
             raise ValueError(f"{name}: expected shape {expected.shape} as expected has, got {array.shape}")
 
-    rules[rule].check_dtype(expected.dtype)
+    judge.check_dtype(expected.dtype)
     numbers = [np.atleast_1d(np.asarray(array)) for array in (actual, expected, before) if array is not None]
     rows: Sequence[Array | Pairs] = numbers
     if rule == "mx":
         rows = pair(numbers, scale)
     elif scale is not None:
         raise ValueError(f"scale: expected None, since rule {rule!r} takes no scales")
-    worst = Worst(tolerant[rule]) if rule in tolerant else None
-    groups = _compare_rows(rules[rule], worst, rows)
-    elements = None if worst is None else tolerant[rule].report(worst.where)
+    tolerant = None if isinstance(judge, Exact) else cast(Tolerant, judge)
+    worst = None if tolerant is None else Worst(tolerant)
+    groups = _compare_rows(judge, worst, rows)
+    elements = None if tolerant is None or worst is None else tolerant.report(worst.where)
     return Comparison(rule, actual.shape, str(actual.dtype), groups, elements)
 
 
-def _tolerant_rules(max_steps: int, max_share: float | None, rtol: float | None) -> dict[str, Tolerant]:
-    """The rules with their own limits where none are given."""
-
-    def share(usual: float) -> float:
-        return usual if max_share is None else max_share
-
-    return {
-        "fp8": Fp8(max_steps, share(0.001)),
-        "bf16": Bf16(max_steps, share(0.01)),
-        "int8": Int8(max_steps, share(1)),
-        "relative": Relative(1e-6 if rtol is None else rtol),
-        "mx": Mx(max_steps, share(0.01), 0.01 if rtol is None else rtol),
-    }
+def _rule_with(rule: str, given: Mapping[str, float]) -> Rule:
+    make, usual = RULES[rule]
+    for name in given:
+        if name not in usual:
+            takes = f"takes {' and '.join(usual)}" if usual else "takes no limits"
+            raise ValueError(f"{name}: expected None, since rule {rule!r} does not use it; it {takes}")
+    return make(**{**usual, **given})
 
 
 def _compare_rows(rule: Rule, worst: Worst | None, arrays: Sequence[Array | Pairs]) -> tuple[RowGroup, ...]:

@@ -86,9 +86,13 @@ class CodeSteps:
         text = (
             f"elements by steps apart: {steps}; NaN or infinity on one side: {self.apart}; "
             f"+0 against -0: {self.zeros}; {share:.4%} not equal, "
-            f"allowed {self.max_share:.4%} and {self.max_steps} steps"
+            f"allowed {self.max_share:.4%} and {_steps(self.max_steps)}"
         )
         return text if self.where is None else f"{text}; farthest apart at {list(self.where)}"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
 
 
 def _few(found: int, compared: int, max_share: float) -> bool:
@@ -151,7 +155,7 @@ class ScaledErrors:
         rate = self.equal_scales / self.scales if self.scales else 1
         text = (
             f"{share:.4%} of {self.compared} products beyond a relative error of {self.rtol:.3g}, allowed "
-            f"{self.max_share:.4%}; more than {self.max_steps} steps apart: {self.apart}; scale bytes equal: "
+            f"{self.max_share:.4%}; more than {_steps(self.max_steps)} apart: {self.apart}; scale bytes equal: "
             f"{self.equal_scales} of {self.scales} ({rate:.2%})"
         )
         return text if self.where is None else f"{text}; farthest apart at {list(self.where)}"

@@ -121,7 +121,8 @@ GROUPS = (
     ),
     Group(
         causes="a kernel read or wrote outside memory, here or in an earlier queued call",
-        action="check slots, strides and sizes of everything queued since the last synchronise",
+        action="check slots, positions, seq_lens, rows of cos_sin, strides and buffer sizes of everything queued since "
+        "the last synchronise",
         rows=(("EZ2001", "Execution_Error", "a kernel failed on an AI core"),),
     ),
     Group(

@@ -23,7 +23,10 @@ class Phrase(NamedTuple):
 
 _KERNELS = "install the kernel package of this product and release; aclnn-kvcache doctor shows what is there"
 _SET_ENV = "source <CANN root>/set_env.sh before starting Python: the loader reads LD_LIBRARY_PATH once, at the start"
-_FAULT = "check slots, strides and sizes of everything queued since the last synchronise"
+_FAULT = (
+    "check slots, positions, seq_lens, rows of cos_sin, strides and buffer sizes of everything queued since the "
+    "last synchronise"
+)
 _RULES = "`aclnn-kvcache explain --rules OPERATOR` prints what the operator takes"
 
 PHRASES = (

@@ -54,7 +54,7 @@ def _missing(name: str, call: Call) -> Iterator[str]:
 def dtype_rules(allowed: Mapping[str, Dtypes], source: str, ez: str | None, status: int = INVALID) -> Iterator[Rule]:
     for name, dtypes in allowed.items():
         expected = f"{name} must be {_either(dtypes)}"
-        yield Rule(f"dtype.{name}", (name,), expected, source, partial(_wrong_dtype, name, dtypes), status, ez)
+        yield Rule(f"dtype.{name}", (name,), expected, source, partial(wrong_dtype, name, dtypes), status, ez)
 
 
 def rank_rules(ranks: Mapping[str, int], number: str, ez: str) -> Iterator[Rule]:
@@ -74,7 +74,7 @@ def has_dtype(spec: TensorSpec, dtypes: Dtypes) -> bool:
     return is_one_of(spec.dtype, dtypes)
 
 
-def _wrong_dtype(name: str, dtypes: Dtypes, call: Call) -> Iterator[str]:
+def wrong_dtype(name: str, dtypes: Dtypes, call: Call) -> Iterator[str]:
     spec = call.spec(name)
     if not has_dtype(spec, dtypes):
         hint = hint_for(spec.dtype, dtypes)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from aclnn_kvcache.dtypes import BFLOAT16, FLOAT32, FP8_E4M3FN, INT32
 from aclnn_kvcache.rules.families import Dtypes
-from aclnn_kvcache.rules.qkv_scenes import DEFAULT_LAYOUTS, PER_TOKEN_PER_HEAD, TND
+from aclnn_kvcache.rules.qkv_scenes import DEFAULT_LAYOUTS, MROPE, MX, PER_TOKEN_PER_HEAD, ROPE, TND, intended
 from aclnn_kvcache.rules.rule import Call, Rule, Unanswerable
 
 CACHES = ("k_cache", "v_cache", "k_scale_cache")
@@ -47,14 +48,33 @@ def later_rules(revision: str, later: Mapping[str, str]) -> Iterator[Rule]:
     for name, since in later.items():
         expected = f"{name} must be None with revision {revision} of the operator: it came with revision {since}"
         source = f"revision {revision} has no such argument"
-        yield Rule(f"later.{name}", (name,), expected, source, partial(_asked_for, name, expected))
+        broken = partial(_asked_for, revision, tuple(later), name, expected)
+        yield Rule(f"later.{name}", (name,), expected, source, broken)
 
 
-def _asked_for(name: str, expected: str, call: Call) -> Iterator[str]:
-    value = call.specs.get(name) or call.attributes.get(name)
-    if value and value != PER_TOKEN_PER_HEAD:  # which is all that a revision without quantisation modes does
+def _asked_for(revision: str, later: tuple[str, ...], name: str, expected: str, call: Call) -> Iterator[str]:
+    asked = [other for other in later if _later_value(call, other)]
+    if name in asked:
+        value = _later_value(call, name)
         got = list(value.shape) if name in call.specs else list(value) if isinstance(value, tuple) else repr(value)
-        yield f"{expected}; got {got}"
+        yield f"{expected}; got {got}" + (_needed(revision, call) if name == asked[0] else "")
+
+
+def _later_value(call: Call, name: str) -> Any:
+    """What is asked for by a later argument, if anything."""
+    value = call.specs.get(name) or call.attributes.get(name)
+    return None if value == PER_TOKEN_PER_HEAD else value  # all that a revision without quantisation modes does
+
+
+def _needed(revision: str, call: Call) -> str:
+    """Which revision has all of the scene that a call is meant for, if this one has not."""
+    scene = intended((ROPE, MROPE, MX), call.specs, call.attributes)
+    if scene.since <= revision:
+        return ""
+    return (
+        f"; all of {scene.name} needs revision {scene.since}, stated where it is installed by "
+        f"qkv_abi={scene.since!r} or ACLNN_KVCACHE_QKV_ABI={scene.since}"
+    )
 
 
 def filled(call: Call, name: str) -> tuple[int, ...]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from aclnn_kvcache.dtypes import FLOAT32, FP8_E8M0, name_of
 from aclnn_kvcache.rules import qkv_memory as memory
 from aclnn_kvcache.rules import qkv_shapes as shapes
-from aclnn_kvcache.rules.families import decision, dtype_rules, has_dtype, rank_rules, where
+from aclnn_kvcache.rules.families import decision, dtype_rules, has_dtype, rank_rules, wrong_dtype
 from aclnn_kvcache.rules.qkv_call import (
     BATCHES,
     CACHES,
@@ -27,6 +30,7 @@ from aclnn_kvcache.rules.qkv_scenes import (
     ROPE,
     D,
     Scene,
+    case_hint,
     has_position,
     intended,
     modes_of,
@@ -40,8 +44,15 @@ SCENES = (ROPE, MROPE, MX)
 MOST_TOKENS = 262_144
 MOST_K_STRIDE, MOST_SCALE_STRIDE = 2**40 + 127, 2**32 + 3
 
-KERNELS = tuple((scene.k_cache, scene.q_out, scene.scale) for scene in SCENES)
 KERNEL_TENSORS = ("k_cache", "q_out", "k_scale_cache")
+
+
+def kernel_of(scene: Scene) -> tuple[np.dtype[Any], ...]:
+    """The dtypes of these."""
+    return scene.k_cache, scene.q_out, scene.scale
+
+
+KERNELS = tuple(map(kernel_of, SCENES))
 
 
 def scene_of(call: Call) -> Scene:
@@ -74,7 +85,7 @@ def _scene(call: Call) -> Iterator[str]:
 def _wrong_for(scene: Scene, call: Call) -> Iterator[str]:
     for name, want, got in zip(MODES, scene.modes, modes_of(call), strict=True):
         if got != want:
-            yield f"{name} must be {want!r}, got {got!r}"
+            yield f"{name} must be {want!r}, got {got!r}{case_hint(got)}"
     if has_position(call) is not scene.has_positions:
         yield f"{POSITION} must be {'given' if scene.has_positions else 'None'}"
     # Where one of these is missing, an earlier decision says so.
@@ -96,8 +107,10 @@ def qkv_size(number: str) -> Rule:
 
 def _qkv(call: Call) -> Iterator[str]:
     shape = qkv_shape(call)
-    if shape[token_axis(call)] <= 0 or shape[2] != D:
-        yield f"qkv must have tokens and head size {D}, got {list(shape)}; without tokens do not call the operator"
+    tokens = shape[token_axis(call)]
+    if tokens <= 0 or shape[2] != D:
+        action = "; without tokens do not call the operator" if tokens == 0 else ""
+        yield f"qkv must have tokens and head size {D}, got {list(shape)}{action}"
 
 
 def kernel_rule(number: str) -> Rule:
@@ -111,12 +124,28 @@ def _has_kernel(call: Call) -> bool:
 
 
 def _kernel(call: Call) -> Iterator[str]:
-    if not _has_kernel(call):
-        known = "; ".join(
-            f"{', '.join(map(name_of, kernel))} ({scene.name})" for scene, kernel in zip(SCENES, KERNELS, strict=True)
-        )
+    if _has_kernel(call):
+        return
+    try:
+        scene = scene_of(call)
+    except Unanswerable:
+        known = "; ".join(f"{', '.join(map(name_of, kernel_of(known)))} ({known.name})" for known in SCENES)
         got = ", ".join(name_of(call.spec(name).dtype) for name in KERNEL_TENSORS)
         yield f"k_cache, q_out and k_scale_cache must have dtypes for which there is a kernel: {known}; got {got}"
+    else:
+        own = kernel_of(scene)
+        wrong = "; ".join(
+            message
+            for name, dtype in zip(KERNEL_TENSORS, own, strict=True)
+            for message in wrong_dtype(name, (dtype,), call)
+        )
+        yield f"{wrong} (in {scene.name}, where k_cache, q_out and k_scale_cache are {', '.join(map(name_of, own))})"
+
+
+def _scene_with_kernel(call: Call) -> Scene:
+    if not _has_kernel(call):
+        raise Unanswerable
+    return scene_of(call)
 
 
 def scene_dtypes(number: str) -> Iterator[Rule]:
@@ -128,8 +157,7 @@ def scene_dtypes(number: str) -> Iterator[Rule]:
         ("k_scale_cache", (ROPE, MROPE), FLOAT32),
         ("k_scale_cache", (MX,), FP8_E8M0),
     ):
-        rules = where(_has_kernel, "by its kernel", dtype_rules({name: (dtype,)}, source, "EZ0019"))
-        yield from only(scene_of, scenes, rules)
+        yield from only(_scene_with_kernel, scenes, dtype_rules({name: (dtype,)}, source, "EZ0019"))
     later = ("v_scale", "rotation", POSITION, *BATCHES)
     yield from dtype_rules({name: DTYPES[name] for name in later}, source, "EZ0019")
 

@@ -22,7 +22,7 @@ from aclnn_kvcache.rules.qkv_call import (
     qkv_shape,
 )
 from aclnn_kvcache.rules.qkv_positions import must_be_absent, pair_rule, section_values
-from aclnn_kvcache.rules.qkv_scenes import MROPE, MX_MODE, ROPE, Scene, mode_of, only, positions_agree
+from aclnn_kvcache.rules.qkv_scenes import MROPE, MX_MODE, ROPE, Scene, case_hint, mode_of, only, positions_agree
 from aclnn_kvcache.rules.rule import INNER, Call, Rule
 
 SCENES = (ROPE, MROPE)
@@ -41,8 +41,10 @@ def _dtype_rules() -> Iterator[Rule]:
     for name in CHECKED:
         if name in DTYPES:
             yield from dtype_rules({name: DTYPES[name]}, source, "EZ0020")
-        elif name in ("k_scale_cache", "q_scale"):
+        elif name == "k_scale_cache":
             yield from dtype_rules({name: (FLOAT32,)}, source, "EZ0020")
+        elif name == "q_scale":  # which another decision forbids in M-RoPE
+            yield from only(scene_of, (ROPE,), dtype_rules({name: (FLOAT32,)}, source, "EZ0020"))
         elif name == "q_out":
             for scene in SCENES:
                 yield from only(scene_of, (scene,), dtype_rules({name: (scene.q_out,)}, source, "EZ0020"))
@@ -53,7 +55,8 @@ def _mode(call: Call) -> Iterator[str]:
     if mode != scene.q_quant_mode:
         default = " (None means that)" if scene is ROPE else ", which has to be said"
         later = "; Mx came with revision C of the operator" if mode == MX_MODE else ""
-        yield f"q_quant_mode must be {scene.q_quant_mode!r} in {scene.name}{default}, got {mode!r}{later}"
+        got = f"{mode!r}{case_hint(mode)}{later}"
+        yield f"q_quant_mode must be {scene.q_quant_mode!r} in {scene.name}{default}, got {got}"
 
 
 LAYOUT_RULES: tuple[Rule, ...] = (
@@ -100,7 +103,8 @@ LAYOUT_RULES: tuple[Rule, ...] = (
     *shapes.shapes(shapes.CACHES_ALONE, "26"),
     shapes.same_blocks("k_cache", "k_scale_cache", "27"),
     shapes.same_blocks("v_cache", "k_cache", "28"),
-    *shapes.shapes((shapes.Q_OUT, shapes.Q_SCALE), "29"),
+    *shapes.shapes((shapes.Q_OUT,), "29"),
+    *only(scene_of, (ROPE,), shapes.shapes((shapes.Q_SCALE,), "29")),
     *memory.private_format_rules(CHECKED, "30"),
     *memory.undefined_format_rules(CHECKED),
     *memory.place_rules(ALL_INPUTS, ("31", "32"), memory.copied_outside),

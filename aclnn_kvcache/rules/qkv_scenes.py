@@ -41,6 +41,8 @@ class Scene(NamedTuple):
     comparison: Mapping[str, str]
     """How results are compared with the oracle's: the rules of ``compare``."""
     has_q_scale: bool = True
+    since: str = "A"
+    """The revision that brought it."""
 
     @property
     def modes(self) -> tuple[str, str]:
@@ -75,8 +77,11 @@ MROPE = Scene(
     (),
     {"k_cache": "int8", "k_scale_cache": "relative", "q_out": "bf16"},
     has_q_scale=False,
+    since="B",
 )
-MX = Scene("Mx", MX_MODE, MX_MODE, True, False, _TND, *_FP8, FP8_E8M0, (4,), {"k_cache": "mx", "q_out": "mx"})
+MX = Scene(
+    "Mx", MX_MODE, MX_MODE, True, False, _TND, *_FP8, FP8_E8M0, (4,), {"k_cache": "mx", "q_out": "mx"}, since="C"
+)
 
 SceneOf: TypeAlias = Callable[[Call], Scene]
 """The scene of a call. Raises Unanswerable where another rule says that there is none."""
@@ -86,6 +91,12 @@ def mode_of(attributes: Mapping[str, Any], name: str) -> str:
     """A quantisation mode; NULL and "" stand for the first of all. Revisions before the argument do the same."""
     mode: str = attributes.get(name) or PER_TOKEN_PER_HEAD
     return mode
+
+
+def case_hint(mode: str) -> str:
+    """What to say behind a mode that is known in other letters."""
+    known = [name for name in (PER_TOKEN_PER_HEAD, NO_QUANT, MX_MODE) if name.lower() == mode.lower() and name != mode]
+    return f"; {known[0]!r} is a mode, case counts" if known else ""
 
 
 def modes_of(call: Call) -> tuple[str, str]:
@@ -104,9 +115,12 @@ def has_section(call: Call) -> bool:
 def intended(scenes: Iterable[Scene], specs: Mapping[str, Any], attributes: Mapping[str, Any]) -> Scene:
     """Which of a revision's scenes a call, right or wrong, is meant for."""
     mode = mode_of(attributes, "q_quant_mode")
-    if MX in scenes and mode == MX_MODE:
+    given = specs.get("mrope_position") is not None, bool(attributes.get("mrope_section"))
+    is_positioned = all(given) or (any(given) and specs.get("query_start_loc") is None)
+    # Of a call that is wrong, the rest tells: the mode of K, or that there is no rotation.
+    rest_is_mx = mode_of(attributes, "k_quant_mode") == MX_MODE or specs.get("rotation") is None
+    if MX in scenes and (mode == MX_MODE or (mode != NO_QUANT and is_positioned and rest_is_mx)):
         return MX
-    is_positioned = specs.get("mrope_position") is not None or bool(attributes.get("mrope_section"))
     return MROPE if MROPE in scenes and (is_positioned or mode == NO_QUANT) else ROPE
 
 
@@ -138,6 +152,7 @@ def _outputs(
     heads = max(attributes["head_nums"][0], 1) if attributes["head_nums"] else 1
     rows = (tokens, heads) if attributes["layout_q_out"] == TND else (heads, tokens)
     outputs = {"q_out": dense_spec((*rows, D), scene.q_out)}
-    if scene.has_q_scale:
+    # With Mx came modes by which CANN asks for q_scale before it looks for a scene.
+    if scene.has_q_scale or (MX in scenes and mode_of(attributes, "q_quant_mode") != NO_QUANT):
         outputs["q_scale"] = dense_spec((*rows, *scene.scales), scene.scale)
     return outputs

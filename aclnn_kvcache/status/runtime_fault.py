@@ -23,12 +23,13 @@ GROUPS = (
     ),
     Group(
         causes="a kernel read or wrote outside device memory, or an earlier queued call did",
-        action="check slots, strides and buffer sizes of everything queued since the last synchronise",
+        action="check slots, positions, seq_lens, rows of cos_sin, strides and buffer sizes of everything queued since "
+        "the last synchronise",
         telling=(
-            "yours, if slots, strides or sizes are wrong in any call since the last good synchronise: the call that "
-            "reports the fault need not be the one that made it, so synchronise after each launch to find it, and let "
-            "`aclnn-kvcache check` look at its arguments. The installation, if every call is legal: kernels of another "
-            "release or product"
+            "yours, if slots, positions, strides or sizes are wrong in any call since the last good synchronise: the "
+            "call that reports the fault need not be the one that made it, so synchronise after each launch to find "
+            "it, and let `aclnn-kvcache check` look at its arguments. The installation, if every call is legal: "
+            "kernels of another release or product"
         ),
         rows=(
             (507015, "ACL_ERROR_RT_AICORE_EXCEPTION", "AI Core exception"),

@@ -252,6 +252,7 @@ class TestFused:
         position, stray, again = reports.take()
         assert "token 0 (position 5)" in again["text"], "for the rows of K after those of Q"
         assert (position["check"], position["kind"]) == ("api", "position_out_of_range")
+        assert position["text"].startswith("position 5 of token 0 is outside the 4 rows of cosSin, 0 to 3: "), "no axis"
         assert (stray["kind"], stray["function"]) == ("out_of_bounds_read", QKV)
         assert stray["text"].startswith("token 0 (position 5): a read of 512 bytes at ")
         assert "inside tensor cosSin" in stray["text"]

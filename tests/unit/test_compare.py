@@ -298,9 +298,9 @@ def test_only_arrays_made_of_bytes():
     [
         ({"rule": []}, "rule: expected one of"),
         ({"rule": None}, "rule: expected one of"),
-        ({"rtol": "x"}, "rtol: expected a finite number"),
-        ({"rtol": [1e-6]}, "rtol: expected a finite number"),
-        ({"max_share": "x"}, "max_share: expected a share"),
+        ({"rule": "relative", "rtol": "x"}, "rtol: expected a finite number"),
+        ({"rule": "relative", "rtol": [1e-6]}, "rtol: expected a finite number"),
+        ({"rule": "bf16", "max_share": "x"}, "max_share: expected a share"),
     ],
 )
 def test_options_of_another_type_are_named(options, text):

@@ -324,3 +324,29 @@ def test_other_rules_take_no_scales():
 def test_dtypes_that_a_rule_does_not_compare(rule, dtype):
     with pytest.raises(TypeError, match=f"^expected: rule '{rule}' compares .*, got "):
         compare(np.zeros(32, dtype), np.zeros(32, dtype), rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "dtype", "limit", "takes"),
+    [
+        ("exact", np.int8, "max_steps", "takes no limits"),
+        ("exact", np.int8, "max_share", "takes no limits"),
+        ("exact", np.int8, "rtol", "takes no limits"),
+        ("fp8", E4M3FN, "rtol", "takes max_steps and max_share"),
+        ("bf16", ml_dtypes.bfloat16, "rtol", "takes max_steps and max_share"),
+        ("int8", np.int8, "rtol", "takes max_steps and max_share"),
+        ("relative", np.float32, "max_steps", "takes rtol"),
+        ("relative", np.float32, "max_share", "takes rtol"),
+    ],
+)
+def test_a_limit_that_a_rule_does_not_use_is_refused(rule, dtype, limit, takes):
+    array = np.zeros(4, dtype)
+    with pytest.raises(ValueError, match=r"^\w") as raised:
+        compare(array, array, rule, **{limit: 1})
+    assert str(raised.value) == f"{limit}: expected None, since rule '{rule}' does not use it; it {takes}"
+
+
+@pytest.mark.parametrize(("limits", "words"), [({}, "1 step apart"), ({"max_steps": 2}, "2 steps apart")])
+def test_one_step_is_singular(limits, words):
+    result = compare(NUMBERS, NUMBERS, "mx", scale=(SCALES, SCALES), **limits)
+    assert f"more than {words}: 0" in result.summary()

@@ -28,7 +28,14 @@ def answer(revision, call):
         (
             "A",
             mrope(),
-            "mrope_position must be None with revision A of the operator: it came with revision B; got [5, 3]",
+            "mrope_position must be None with revision A of the operator: it came with revision B; got [5, 3]; "
+            "all of M-RoPE needs revision B, stated where it is installed by qkv_abi='B' or ACLNN_KVCACHE_QKV_ABI=B",
+        ),
+        (
+            "A",
+            mx(),
+            "mrope_position must be None with revision A of the operator: it came with revision B; got [5, 3]; "
+            "all of Mx needs revision C, stated where it is installed by qkv_abi='C' or ACLNN_KVCACHE_QKV_ABI=C",
         ),
         (
             "A",
@@ -38,14 +45,20 @@ def answer(revision, call):
         (
             "A",
             rope(q_quant_mode="NoQuant"),
-            "q_quant_mode must be None with revision A of the operator: it came with revision B; got 'NoQuant'",
+            "q_quant_mode must be None with revision A of the operator: it came with revision B; got 'NoQuant'; "
+            "all of M-RoPE needs revision B, stated where it is installed by qkv_abi='B' or ACLNN_KVCACHE_QKV_ABI=B",
         ),
         (
             "A",
             rope(k_quant_mode="Mx"),
             "k_quant_mode must be None with revision A of the operator: it came with revision C; got 'Mx'",
         ),
-        ("B", mx(), "k_quant_mode must be None with revision B of the operator: it came with revision C; got 'Mx'"),
+        (
+            "B",
+            mx(),
+            "k_quant_mode must be None with revision B of the operator: it came with revision C; got 'Mx'; "
+            "all of Mx needs revision C, stated where it is installed by qkv_abi='C' or ACLNN_KVCACHE_QKV_ABI=C",
+        ),
     ],
 )
 def test_an_argument_that_came_later_is_the_first_finding(revision, call, text):
@@ -83,6 +96,89 @@ def test_mx_in_revision_b():
     [mode] = [f for f in check_call(QKV, qkv_abi="B", **mx(k_quant_mode=None)) if f.rule == "q_quant_mode"]
     assert mode.message.endswith("got 'Mx'; Mx came with revision C of the operator")
     assert (mode.status, mode.ez) == (161002, "EZ0026")
+    # Of q_scale, which M-RoPE has not, nothing else is asked.
+    said = [f.message for f in check_call(QKV, qkv_abi="B", **mx()) if "q_scale" in f.arguments]
+    assert said == ["q_scale must be None, got [5, 16, 4] (in M-RoPE)"]
+
+
+def test_only_the_first_of_the_later_arguments_says_which_revision_has_the_scene():
+    found = check_call(QKV, qkv_abi="A", **mx())
+    later = [finding for finding in found if finding.rule.startswith("later.")]
+    assert len(later) == 4
+    assert ["needs revision C" in finding.message for finding in later] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (mrope(q_quant_mode=None), "for M-RoPE q_quant_mode must be 'NoQuant', got 'PerTokenPerHead'"),
+        (mx(q_quant_mode=None), "for Mx q_quant_mode must be 'Mx', got 'PerTokenPerHead'"),
+        (
+            mx(q_quant_mode=None, k_quant_mode=None),
+            "for Mx q_quant_mode must be 'Mx', got 'PerTokenPerHead'; k_quant_mode must be 'Mx', got 'PerTokenPerHead'",
+        ),
+        (
+            rope(mrope_position=TensorSpec((5, 3), "int32")),
+            "mrope_position and mrope_section must be given both or neither, got mrope_position only",
+        ),
+        (
+            rope(mrope_section=(24, 20, 20)),
+            "mrope_position and mrope_section must be given both or neither, got mrope_section only",
+        ),
+    ],
+)
+def test_where_outputs_are_left_out_the_scene_is_the_only_finding(call, text):
+    call = {name: value for name, value in call.items() if name not in ("q_out", "q_scale")}
+    [finding] = check_call(QKV, qkv_abi="C", **call)
+    assert text in finding.message
+    # CANN asks for q_scale first where it is NULL.
+    assert check_call(QKV, qkv_abi="C", **call, q_scale=None)[0].rule == "required.q_scale"
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (mrope(k_cache=rope()["k_cache"]), "k_cache must be int8, got float8_e4m3fn (in M-RoPE, where "),
+        (mx(k_cache=mrope()["k_cache"]), "k_cache must be float8_e4m3fn, got int8; if the bytes are "),
+        (mx(k_scale_cache=rope()["k_scale_cache"]._replace(shape=(4, 2, 8, 4), strides=None, storage=None)), None),
+    ],
+)
+def test_the_scene_of_revision_c_tells_which_cache_has_the_wrong_dtype(call, text):
+    call = {name: value for name, value in call.items() if name not in ("q_out", "q_scale")}
+    [finding] = check_call(QKV, qkv_abi="C", **call)
+    assert finding.message.startswith(text or "k_scale_cache must be float8_e8m0fnu, got float32")
+    assert finding.message.count(" must be ") == finding.message.count("(in ") == 1
+
+
+def test_without_a_scene_of_revision_c_all_kernels_are_told():
+    [_, finding] = check_call(QKV, qkv_abi="C", **rope(k_quant_mode="Mx", k_cache=mrope()["k_cache"]))
+    assert finding.message == (
+        "k_cache, q_out and k_scale_cache must have dtypes for which there is a kernel: float8_e4m3fn, float8_e4m3fn, "
+        "float32 (RoPE); int8, bfloat16, float32 (M-RoPE); float8_e4m3fn, float8_e4m3fn, float8_e8m0fnu (Mx); got "
+        "int8, float8_e4m3fn, float32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("revision", "call", "text"),
+    [
+        ("C", mx(q_quant_mode="mx"), "for Mx q_quant_mode must be 'Mx', got 'mx'; 'Mx' is a mode, case counts"),
+        ("C", mx(k_quant_mode="MX"), "for Mx k_quant_mode must be 'Mx', got 'MX'; 'Mx' is a mode, case counts"),
+        ("B", mrope(q_quant_mode="noquant"), "which has to be said, got 'noquant'; 'NoQuant' is a mode, case counts"),
+    ],
+)
+def test_the_case_of_modes_counts(revision, call, text):
+    [finding] = check_call(QKV, qkv_abi=revision, **call)
+    assert finding.message.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("shape", "action"), [((5, 20, 129), ""), ((0, 20, 128), "; without tokens do not call the operator")]
+)
+def test_only_without_tokens_the_advice_is_not_to_call(shape, action):
+    found = check_call(QKV, qkv_abi="C", **rope(qkv=TensorSpec(shape, "bfloat16")))
+    [finding] = [f for f in found if f.rule == "size.qkv"]
+    assert finding.message == f"qkv must have tokens and head size 128, got {list(shape)}{action}"
 
 
 @pytest.mark.parametrize(

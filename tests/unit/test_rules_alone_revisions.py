@@ -152,7 +152,7 @@ def cases_of_b():
         empty = changed(name, shape=(0, *good[name].shape[1:]))
         yield f"empty.{name}", empty, f"{name} must not be empty, got [0", good
         yield f"undefined_format.{name}", changed(name, format=999), f"{name} has aclFormat unknown (999)", good
-        if name not in ("k_cache", "q_out"):
+        if name not in ("k_cache", "q_out", "q_scale"):
             yield f"dtype.{name}", changed(name, dtype="float16"), f"{name} must be ", good
         if name != POSITION:
             scene = ".rope" if name in ("query_start_loc", "seq_lens", "q_scale") else ""
@@ -170,6 +170,8 @@ def cases_of_b():
         yield f"dtype.{name}.rope", changed(name, dtype=other), text, rope()
         text = f"{name} must be {other}, got {fp8}"
         yield f"dtype.{name}.mrope", changed(name, mrope(), dtype=fp8), text, mrope()
+    text = "q_scale must be float32, got float16; array.astype('float32') converts it (in RoPE)"
+    yield "dtype.q_scale.rope", changed("q_scale", dtype="float16"), text, rope()
     text = "head_nums must have counts above 0, got [16, 0, 0]"
     yield "head_nums.positive", rope(head_nums=(16, 0, 0)), text, rope()
     text = "head_nums must be at most 64 for Q, got [72, 9, 9]; revision A of the operator takes other counts too"
@@ -190,7 +192,7 @@ def cases_of_b():
     text = "= [any, 2, any, 1], got [4, 2, 8, 4]"
     yield "shape.k_scale_cache", changed("k_scale_cache", shape=(4, 2, 8, 4)), text, rope()
     text = "[T, Nq], or [Nq, T] with layout_q_out NTD = [16, 5], got [5, 16]"
-    yield "shape.q_scale", changed("q_scale", shape=(5, 16)), text, rope()
+    yield "shape.q_scale.rope", changed("q_scale", shape=(5, 16)), text, rope()
     text = "got 4 blocks of 8 and 4 of 9"
     yield "blocks.k_cache.k_scale_cache", changed("k_scale_cache", shape=(4, 2, 9, 1)), text, rope()
     yield "blocks.v_cache.k_cache", changed("v_cache", shape=(3, 2, 8, 128)), "got 3 blocks of 8 and 4 of 8", rope()
@@ -221,12 +223,12 @@ def cases_of_c():
     text = "for M-RoPE layout_qkv and layout_q_out must be 'TND' and 'TND', got 'TND' and 'NTD'"
     yield "scene", mrope(layout_q_out="NTD") | {"layout_q_out": "NTD"}, text, mrope()
     yield "size.qkv", changed("qkv", shape=(5, 20, 64)), "tokens and head size 128, got [5, 20, 64]", rope()
-    text = "float8_e4m3fn, float8_e4m3fn, float8_e8m0fnu (Mx); got int8, float8_e4m3fn, float32"
+    text = "(in RoPE, where k_cache, q_out and k_scale_cache are float8_e4m3fn, float8_e4m3fn, float32)"
     yield "kernel", changed("k_cache", dtype="int8"), text, rope()
     other = changed("k_cache", rope(q_out=rope()["q_out"]._replace(dtype=np.dtype(ml_dtypes.bfloat16))), dtype="int8")
     yield "dtype.k_cache.rope.mx", other, "k_cache must be float8_e4m3fn, got int8", rope()
     other = changed("q_out", changed("k_cache", mrope(), dtype="FLOAT8_E4M3FN"), dtype="FLOAT8_E4M3FN")
-    yield "dtype.k_cache.mrope", other, "k_cache must be int8, got float8_e4m3fn (by its kernel) (in M-RoPE)", mrope()
+    yield "dtype.k_cache.mrope", other, "k_cache must be int8, got float8_e4m3fn (in M-RoPE)", mrope()
     other = changed("k_scale_cache", dtype="FLOAT8_E8M0")
     yield "dtype.k_scale_cache.rope.mrope", other, "k_scale_cache must be float32, got float8_e8m0fnu", rope()
     other = changed("k_scale_cache", mx(), dtype="FLOAT")

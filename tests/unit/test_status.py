@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aclnn_kvcache.native.prototypes import HEADERS, INCLUDE, Declarations
-from aclnn_kvcache.status import ADVICE, GROUPS, describe, family, named, names, statuses
+from aclnn_kvcache.status import ADVICE, GROUPS, advice_on, describe, family, named, names, statuses
 
 STATUS_NAME = re.compile(r"ACL_SUCCESS|ACL_RT_SUCCESS|ACL_ERROR_\w+|ACLNN_SUCCESS|ACLNN_ERR_\w+")
 
@@ -173,3 +173,10 @@ def test_no_advice_is_there_twice():
 )
 def test_advice_that_users_need(value, words):
     assert words in " ".join(ADVICE[value])
+
+
+@pytest.mark.parametrize("code", [507015, 507035])
+def test_a_fault_names_all_that_leads_a_kernel_out_of_memory(code):
+    action = advice_on(code).action
+    for word in ("slots", "positions", "seq_lens", "rows of cos_sin", "strides", "buffer sizes"):
+        assert word in action

@@ -115,13 +115,16 @@ static uint64_t position_of(cursor *at, uint64_t token)
 static void report_positions(const qkv_work *work)
 {
     const uint64_t rows = op_tensor_count(&work->tensors[COS_SIN], 0);
+    const char *const axes[POSITION_AXES] = {", axis T,", ", axis H,", ", axis W,"};
 
     for (uint64_t i = 0; i < work->tokens * POSITION_AXES; i++) {
         if (work->positions[i] >= rows) {
+            const char *axis = work->details->scene == ROPE ? "" : axes[i % POSITION_AXES];
+
             sim_report(SIM_CHECK_API, "position_out_of_range", QKV_NAME,
-                       "position %lld of token %llu is outside the %llu rows of cosSin, 0 to %lld: pass a table with a row "
-                       "for each position, or other positions",
-                       (long long)work->positions[i], (unsigned long long)(i / POSITION_AXES),
+                       "position %lld of token %llu%s is outside the %llu rows of cosSin, 0 to %lld: pass a table with a "
+                       "row for each position, or other positions",
+                       (long long)work->positions[i], (unsigned long long)(i / POSITION_AXES), axis,
                        (unsigned long long)rows, (long long)rows - 1);
             break;
         }

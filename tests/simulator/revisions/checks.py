@@ -144,10 +144,11 @@ class TestPositions:
         call = calls.Call(device, scene, tokens=2)
         call.arrays["mropePositionOptional"][1] = positions
         assert call.run() == 507015
-        bad = next(position for position in positions if position != 0)
+        axis, bad = next((axis, position) for axis, position in zip("THW", positions, strict=True) if position != 0)
         position, stray = reports.take()
         assert (position["check"], position["kind"]) == ("api", "position_out_of_range")
-        assert position["text"] == f"position {bad} of token 1 is outside the 16 rows of cosSin, 0 to 15: " + TABLE
+        where = f"position {bad} of token 1, axis {axis}, is outside the 16 rows of cosSin, 0 to 15: "
+        assert position["text"] == where + TABLE
         assert (stray["check"], stray["kind"], stray["function"]) == ("mem", "out_of_bounds_read", QKV)
         assert stray["text"].startswith(f"token 1 (position {bad}): a read of 512 bytes at ")
         assert "not all inside tensor cosSin" in stray["text"]
@@ -162,7 +163,7 @@ class TestPositions:
         call.view("cosSin", np.ones((18, 128), np.float32), (128, 1))
         assert call.run() == 0
         position, *strays = reports.take()
-        assert position["text"] == "position 16 of token 0 is outside the 16 rows of cosSin, 0 to 15: " + TABLE
+        assert position["text"] == "position 16 of token 0, axis T, is outside the 16 rows of cosSin, 0 to 15: " + TABLE
         assert [r["text"].partition(":")[0] for r in strays] == [f"token 0 (position {p})" for p in (16, 17, 16, 17)]
         assert {r["kind"] for r in strays} == {"out_of_bounds_read"}
 
