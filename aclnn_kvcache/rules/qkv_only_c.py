@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from aclnn_kvcache.dtypes import FLOAT32, FP8_E8M0, name_of
 from aclnn_kvcache.rules import qkv_memory as memory
@@ -45,14 +42,6 @@ MOST_TOKENS = 262_144
 MOST_K_STRIDE, MOST_SCALE_STRIDE = 2**40 + 127, 2**32 + 3
 
 KERNEL_TENSORS = ("k_cache", "q_out", "k_scale_cache")
-
-
-def kernel_of(scene: Scene) -> tuple[np.dtype[Any], ...]:
-    """The dtypes of these."""
-    return scene.k_cache, scene.q_out, scene.scale
-
-
-KERNELS = tuple(map(kernel_of, SCENES))
 
 
 def scene_of(call: Call) -> Scene:
@@ -120,7 +109,9 @@ def kernel_rule(number: str) -> Rule:
 
 def _has_kernel(call: Call) -> bool:
     specs = [call.spec(name) for name in KERNEL_TENSORS]
-    return any(all(map(has_dtype, specs, ((dtype,) for dtype in kernel))) for kernel in KERNELS)
+    return any(
+        all(map(has_dtype, specs, ((dtype,) for dtype in kernel))) for kernel in (scene.kernel for scene in SCENES)
+    )
 
 
 def _kernel(call: Call) -> Iterator[str]:
@@ -129,17 +120,17 @@ def _kernel(call: Call) -> Iterator[str]:
     try:
         scene = scene_of(call)
     except Unanswerable:
-        known = "; ".join(f"{', '.join(map(name_of, kernel_of(known)))} ({known.name})" for known in SCENES)
+        known = "; ".join(f"{', '.join(map(name_of, known.kernel))} ({known.name})" for known in SCENES)
         got = ", ".join(name_of(call.spec(name).dtype) for name in KERNEL_TENSORS)
         yield f"k_cache, q_out and k_scale_cache must have dtypes for which there is a kernel: {known}; got {got}"
     else:
-        own = kernel_of(scene)
         wrong = "; ".join(
             message
-            for name, dtype in zip(KERNEL_TENSORS, own, strict=True)
+            for name, dtype in zip(KERNEL_TENSORS, scene.kernel, strict=True)
             for message in wrong_dtype(name, (dtype,), call)
         )
-        yield f"{wrong} (in {scene.name}, where k_cache, q_out and k_scale_cache are {', '.join(map(name_of, own))})"
+        own = ", ".join(map(name_of, scene.kernel))
+        yield f"{wrong} (in {scene.name}, where k_cache, q_out and k_scale_cache are {own})"
 
 
 def _scene_with_kernel(call: Call) -> Scene:

@@ -48,6 +48,11 @@ class Scene(NamedTuple):
     def modes(self) -> tuple[str, str]:
         return self.q_quant_mode, self.k_quant_mode
 
+    @property
+    def kernel(self) -> tuple[np.dtype[Any], ...]:
+        """The dtypes of k_cache, q_out and k_scale_cache, by which kernels are told apart."""
+        return self.k_cache, self.q_out, self.scale
+
 
 _FP8 = (FP8_E4M3FN, FP8_E4M3FN)
 _TND = ((TND, TND),)

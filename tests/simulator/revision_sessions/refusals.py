@@ -28,11 +28,13 @@ def without(name: str, since: str) -> str:
     return f"{name} must be None with revision {REVISION} of the operator: it came with revision {since}; got "
 
 
+API = "aclnnQkvRmsNormRopeCacheWithKScale"
+FIRST = f"{API}: mrope_position, q_quant_mode and k_quant_mode must make one of the scenes RoPE, M-RoPE and Mx "
 MROPE, MX = scenes.simple("M-RoPE"), scenes.simple("Mx")
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "A": [
         (MROPE, without("mrope_position", "B") + "[3, 3]"),
-        (MX, without("mrope_position", "B") + "[3, 3]"),
+        (MX, without("mrope_position", "B") + "[3, 3]; all of Mx needs revision C, stated where it is installed by "),
         ({**scenes.simple("RoPE"), "k_quant_mode": "Mx"}, without("k_quant_mode", "C") + "'Mx'"),
     ],
     "B": [
@@ -43,6 +45,13 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "C": [
         (heads(32, 8, 8), "got [32, 8, 8]; revision A of the operator takes other counts too"),
         (token_major(), "revisions A and B of the operator take token-major caches, C does not"),
+        # First of all what the caller did, though q_scale, which he leaves out, is missing too.
+        (
+            {**MROPE, "q_quant_mode": None},
+            FIRST + "with the other arguments; for M-RoPE q_quant_mode must be 'NoQuant'",
+        ),
+        ({**MX, "q_quant_mode": None}, FIRST + "with the other arguments; for Mx q_quant_mode must be 'Mx'"),
+        ({**MROPE, "k_cache": MX["k_cache"]}, f"{API}: k_cache must be int8, got float8_e4m3fn (in M-RoPE, where "),
     ],
 }
 TAKEN = {"A": (heads(32, 8, 8), token_major()), "B": (MROPE, token_major()), "C": (MROPE, MX)}
