@@ -51,13 +51,15 @@ class Executor:
         size, made = ctypes.byref(self._size), ctypes.byref(self._made)
         self._phase_1, self._arguments = device.library.prepare(operator + PHASE_1, *arguments, size, made)
         self._phase_2, _ = device.library.prepare(operator, self._workspace, self._size, self._made, self._queue)
-        self._given = arguments
+        self._given: Sequence[Any] | None = arguments
 
     def take(self, arguments: Sequence[Any]) -> None:
         """Other arguments, for the next ``size``."""
-        for converted, old, new in zip(self._arguments, self._given, arguments, strict=False):
-            if old != new:
-                converted.value = new
+        if arguments is self._given:
+            return
+        self._given = None  # an interrupt in between must not leave a mixture that the next call believes in
+        for converted, value in zip(self._arguments, arguments, strict=False):
+            converted.value = value
         self._given = arguments
 
     @property

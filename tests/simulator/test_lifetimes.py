@@ -87,6 +87,31 @@ def test_an_executor_that_never_ran_is_destroyed(session: kv.Session, sim: Any) 
     assert sim.counter("ACLSIM_LIVE_EXECUTORS") == 0
 
 
+class Interrupting:
+    """Stands for a C object in whose place Ctrl-C arrives."""
+
+    @property
+    def value(self) -> int:
+        return 0
+
+    @value.setter
+    def value(self, _: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_arguments_change_leaves_no_mixture(session: kv.Session) -> None:
+    descriptors = session.stream.descriptors
+    first, second = (descriptors.native([*scatter_arguments(session, 2), None]) for _ in range(2))
+    executor = Executor(session.stream.device, API, first)
+    converted = executor._arguments
+    kept, converted[1] = converted[1], Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        executor.take(second)
+    converted[1] = kept
+    executor.take(first)
+    assert [argument.value for argument in converted[: len(NAMES)]] == first[: len(NAMES)]
+
+
 def test_d9_two_sessions_initialise_and_finalise_once() -> None:
     assert output("""
         first, second = kv.Session("simulator"), kv.Session("simulator", 1)
