@@ -15,6 +15,7 @@ from aclnn_kvcache.rules.rule import Contract
 from aclnn_kvcache.runtime.device import Device
 from aclnn_kvcache.runtime.memory import DeviceArray, DeviceBuffer
 from aclnn_kvcache.runtime.stream import Stream
+from aclnn_kvcache.runtime.tensor_layout import TensorLayout
 
 KEPT = 1024
 
@@ -26,69 +27,53 @@ class Exact(NamedTuple):
 
     key: tuple[Any, ...]
     """Equal for calls that lie in the same memory in the same way."""
+    of_call: object
+    layouts: list[TensorLayout | None]
     buffers: list[DeviceBuffer]
 
 
 def exact(device: Device, arrays: Iterable[object], of_call: object) -> Exact | None:
-    """None unless each array is an open one of this device, or None. ``of_call``: operator and attributes."""
-    key: list[Any] = [of_call]
+    """None unless each array is an open one of this device, or None. ``of_call`` is what the call is beside its arrays:
+    operator, revision and attributes."""
+    layouts: list[TensorLayout | None] = []
     buffers = []
     for array in arrays:
         if type(array) is DeviceArray:
             buffer = array.buffer
             if buffer.closed or buffer.device is not device:
                 return None
-            key.append(array.layout)
-            key.append(buffer.pointer)
+            layouts.append(array.layout)
             buffers.append(buffer)
         elif array is None:
-            key.append(None)
+            layouts.append(None)
         else:
             return None
-    return Exact(tuple(key), buffers)
+    return Exact((of_call, *layouts, *[buffer.pointer for buffer in buffers]), of_call, layouts, buffers)
 
 
-def key_of(device: Device, arrays: Iterable[object], of_call: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """All that the checks of a call depend on; None unless each array is an open one of this device, or None.
-
-    ``of_call`` is what the call is beside its arrays: operator and attributes.
-    """
-    key: list[Any] = [of_call]
-    spans = []
-    for array in arrays:
-        if type(array) is DeviceArray:
-            buffer = array.buffer
-            if buffer.closed or buffer.device is not device:
-                return None
-            layout = array.layout
-            low, high = layout.span
-            spans.append((buffer.pointer + low, buffer.pointer + high))
-            key.append(layout)
-        elif array is None:
-            key.append(None)
-        else:
-            return None
-    spans.sort()
-    for (_, end), (start, _) in pairwise(spans):
-        if start < end:
-            # Arrays that lie within one another's span may share bytes or not, by their distances.
-            first = spans[0][0]
-            key.append(tuple(array.ptr - first for array in arrays if array is not None))  # type: ignore[attr-defined]
-            break
-    return tuple(key)
+def key_of(call: Exact) -> tuple[Any, ...]:
+    """All that the checks of a call depend on: layouts, and distances where they matter."""
+    pointers = [buffer.pointer for buffer in call.buffers]
+    key = (call.of_call, *call.layouts)
+    given = [layout.span for layout in call.layouts if layout is not None]
+    spans = sorted((pointer + low, pointer + high) for pointer, (low, high) in zip(pointers, given, strict=True))
+    if all(end <= start for (_, end), (start, _) in pairwise(spans)):
+        return key
+    # Arrays that lie within one another's span may share bytes or not, by their distances.
+    return (*key, *[pointer - pointers[0] for pointer in pointers])
 
 
-def recall(key: tuple[Any, ...] | None) -> Checked | None:
+def recall(call: Exact | None) -> Checked | None:
     """What the checks of such a call found, if they were made."""
-    return _good.get(key) if key is not None else None
+    return _good.get(key_of(call)) if call is not None else None
 
 
-def remember(key: tuple[Any, ...] | None, checked: Checked) -> None:
+def remember(call: Exact | None, checked: Checked) -> None:
     """Keeps what the checks of a call found, if there was nothing wrong with it."""
-    if key is not None:
+    if call is not None:
         if len(_good) >= KEPT:
             _good.clear()
-        _good[key] = checked
+        _good[key_of(call)] = checked
 
 
 def relaunched(device: Device, contract: Contract, stream: Stream, call: Exact) -> bool:

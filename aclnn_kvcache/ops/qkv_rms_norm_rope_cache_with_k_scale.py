@@ -24,7 +24,7 @@ from aclnn_kvcache.ops.arguments import (
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
-from aclnn_kvcache.ops.known import exact, key_of, recall, relaunched, remember
+from aclnn_kvcache.ops.known import exact, recall, relaunched, remember
 from aclnn_kvcache.ops.plan import Plan, arguments_of_plan
 from aclnn_kvcache.rules.contracts import FIRST
 from aclnn_kvcache.rules.qkv_rms_norm_rope_cache_with_k_scale import CONTRACTS
@@ -93,12 +93,11 @@ def qkv_rms_norm_rope_cache_with_k_scale(
     made = exact(device, arguments.values(), of_call)
     if made is not None and relaunched(device, contract, stream, made):
         return arguments["q_out"], arguments.get("q_scale")
-    key = key_of(device, arguments.values(), of_call)
-    place, checked = DEVICE, recall(key)
+    place, checked = DEVICE, recall(made)
     if checked is None:
         place = place_of(device, given, [name for name in contract.written if name in given])
         checked = _check(device.library, contract, place, arguments, attributes)
-        remember(key, checked)
+        remember(made, checked)
     described, named = checked.described, attributes._asdict()
 
     def call(on_device: Mapping[str, Array], key: object = None) -> None:

@@ -21,7 +21,7 @@ from aclnn_kvcache.ops.arguments import (
     spec_of,
 )
 from aclnn_kvcache.ops.failure import Failing
-from aclnn_kvcache.ops.known import exact, key_of, recall, relaunched, remember
+from aclnn_kvcache.ops.known import exact, recall, relaunched, remember
 from aclnn_kvcache.ops.plan import Plan, arguments_of_plan
 from aclnn_kvcache.rules.scatter_pa_kv_cache_with_k_scale import CONTRACT
 from aclnn_kvcache.runtime.device import Device
@@ -52,13 +52,12 @@ def scatter_pa_kv_cache_with_k_scale(
     made = exact(device, arguments.values(), (CONTRACT.name, attributes))
     if made is not None and relaunched(device, CONTRACT, stream, made):
         return
-    key = key_of(device, arguments.values(), (CONTRACT.name, attributes))
-    place, checked = DEVICE, recall(key)
+    place, checked = DEVICE, recall(made)
     if checked is None:
         place = place_of(device, arguments, CONTRACT.caches)
         specs = {name: spec_of(arguments[name]) for name in CONTRACT.tensors}
         checked = require_valid(device.library, CONTRACT, place, specs, arguments, attributes._asdict())
-        remember(key, checked)
+        remember(made, checked)
     if not checked.launches:
         return
     arrays = cast("Mapping[str, Array]", arguments)
