@@ -147,7 +147,7 @@ class Library:
             return self._bindings[name]
 
     def handle_of(self, name: str) -> Any:
-        """The opened library that exports a function, untyped: for measuring what the types are worth."""
+        """The opened library that exports a function, whose functions have no types yet."""
         return self._needed(_declared(name)).handle
 
     def exports(self, name: str) -> bool:

@@ -87,12 +87,11 @@ def qkv_rms_norm_rope_cache_with_k_scale(
 
     An output that is None is allocated where the other arrays are, if the scene has it.
     """
-    given = {name: array for name, array in arguments.items() if array is not None}
     contract = _contract(device.library)
-    of_call = (contract.name, contract.revision, attributes)
-    made = exact(device, arguments.values(), of_call)
+    made = exact(device, arguments.values(), (contract.name, contract.revision, attributes))
     if made is not None and relaunched(device, contract, stream, made):
-        return arguments["q_out"], arguments.get("q_scale")
+        return arguments["q_out"], arguments["q_scale"]
+    given = {name: array for name, array in arguments.items() if array is not None}
     place, checked = DEVICE, recall(made)
     if checked is None:
         place = place_of(device, given, [name for name in contract.written if name in given])

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from runtime_calls import Runtime
+from streams import Streams
 
 import aclnn_kvcache as kv
 from aclnn_kvcache.native import library, prototypes
@@ -114,6 +116,22 @@ def initialised(sim: Sim) -> Iterator[Sim]:
     assert sim.aclInit(None) == 0
     yield sim
     assert sim.aclFinalizeReference(None) == 0
+
+
+@pytest.fixture
+def rt(initialised: Sim, sim: Sim) -> Iterator[Runtime]:
+    """The runtime's functions, in a thread with a device."""
+    runtime = Runtime(sim)
+    runtime.ok("aclrtSetDevice", 0)
+    yield runtime
+    runtime.ok("aclrtResetDevice", 0)
+
+
+@pytest.fixture
+def streams(rt: Runtime) -> Iterator[Streams]:
+    streams = Streams(rt)
+    yield streams
+    streams.close()
 
 
 @pytest.fixture

@@ -6,29 +6,12 @@ from __future__ import annotations
 import ctypes
 import json
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_calls import KERNEL_FAULT, Runtime, run_alone
+from runtime_calls import KERNEL_FAULT, run_alone
 from streams import Streams
-
-
-@pytest.fixture
-def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
-    runtime = Runtime(sim)
-    runtime.ok("aclrtSetDevice", 0)
-    yield runtime
-    runtime.ok("aclrtResetDevice", 0)
-
-
-@pytest.fixture
-def streams(rt: Runtime) -> Iterator[Streams]:
-    streams = Streams(rt)
-    yield streams
-    streams.close()
-
 
 BEGIN = """
     sim.aclInit(None); sim.aclrtSetDevice(0)

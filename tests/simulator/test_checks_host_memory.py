@@ -13,14 +13,6 @@ from runtime_calls import D2D, D2H, H2D, Runtime
 
 
 @pytest.fixture
-def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
-    runtime = Runtime(sim)
-    runtime.ok("aclrtSetDevice", 0)
-    yield runtime
-    runtime.ok("aclrtResetDevice", 0)
-
-
-@pytest.fixture
 def memory(rt: Runtime) -> Iterator[int]:
     address = rt.malloc(64)
     rt.write(address, bytes(range(64)))

@@ -5,28 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from runtime_calls import D2H, H2D, Runtime
+from runtime_calls import D2H, H2D
 from streams import SIZE, Streams
-
-
-@pytest.fixture
-def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
-    runtime = Runtime(sim)
-    runtime.ok("aclrtSetDevice", 0)
-    yield runtime
-    runtime.ok("aclrtResetDevice", 0)
-
-
-@pytest.fixture
-def streams(rt: Runtime) -> Iterator[Streams]:
-    streams = Streams(rt)
-    yield streams
-    streams.close()
-
 
 both_orders = pytest.mark.parametrize("first", ["one", "two"])
 

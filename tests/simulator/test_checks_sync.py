@@ -6,29 +6,13 @@ that work has run by then or not.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import scatter_calls
 from runtime_calls import D2H, DEFAULT, H2BUF2D, H2D, Runtime
 from streams import SIZE, Streams
-
-
-@pytest.fixture
-def rt(initialised: Any, sim: Any) -> Iterator[Runtime]:
-    runtime = Runtime(sim)
-    runtime.ok("aclrtSetDevice", 0)
-    yield runtime
-    runtime.ok("aclrtResetDevice", 0)
-
-
-@pytest.fixture
-def streams(rt: Runtime) -> Iterator[Streams]:
-    streams = Streams(rt)
-    yield streams
-    streams.close()
-
 
 whenever = pytest.mark.parametrize("ran", [True, False], ids=["ran", "queued"])
 
